@@ -74,8 +74,9 @@ async def test_one_kind(read: AsyncClient, make: Make) -> None:
     await ended(make, "else", ran=1)
     address = f"/kinds/{quote('a/b', safe='')}"
     page = parse((await read.get(address)).text).one(id="kind")
-    assert "5 ended in the last hour" in page.text
-    assert "20 % of attempts failed" in page.text
+    assert page.one(class_="counts").text.startswith("5 ended")
+    assert "20 % of its attempts failed in the last hour." in page.text
+    assert not page.all(class_="failing"), "a single failure is no trouble"
     bars = page.one("svg", **{"class": "runs"}).all("a")
     assert len(bars) == 5
     assert f"#{newest[0]}" in page.text

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from math import ceil, log
 
 from markupsafe import Markup
 
@@ -12,57 +13,86 @@ from riverui.domain.sketch import GAMMA, Sketch
 from riverui.domain.time import duration
 from riverui.web.view.format import number, trusted
 
-_BINS = 6
-"""Bins of a sketch per bar: each bar ends at 1.8 times the end of the one before."""
-_MOST = 40
-"""Most bars: enough for durations from a millisecond to a month."""
-_WIDTH, _HIGH = 10, 100
-"""Width of a bar and height of the chart, in the units of the stretched shapes."""
+_MAX_BARS = 28
+"""Most bars: on a phone each is still 10 pixels wide."""
+_FEWEST_BARS = 10
+"""Fewest bars that there is room for: one alone is not a block as wide as the page."""
+_FEWEST_BINS = 2
+"""Fewest bins of a sketch per bar: single bins have gaps and peaks by chance."""
+_WIDTH, _HIGH, _TOP = 10, 100, 92
+"""Width of a bar, height of the chart and of the tallest bar, in the units of the shapes."""
+_TICKS = (
+    *(digit * 10.0**power for power in (-3, -2, -1, 0) for digit in (1, 2, 5)),
+    *(10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0, 7_200.0, 21_600.0),
+    *(86_400.0, 259_200.0, 604_800.0, 2_592_000.0),
+)
+"""Seconds that the axis may name."""
+_MAX_TICKS = 6
+"""Most labels of the axis: as many as fit on a phone."""
+_EDGE = 0.03
+"""Part of the axis at either end without labels, which would stand out beyond it."""
 
 
 def histogram(sketch: Sketch, *, label: str, usual: Sketch | None = None) -> Markup:
     """Draw a sketch as a histogram. A line over the bars shows the distribution of `usual`, scaled
     to the same total. Empty if nothing was counted.
     """
-    bars = _bars(sketch)
-    if not bars:
+    if not sketch.counts:
         return Markup("")
-    before = _bars(usual) if usual is not None else {}
-    scale = sum(bars.values()) / sum(before.values()) if before else 0.0
-    line = {place: n * scale for place, n in before.items()}
+    before = usual.counts if usual is not None else {}
+    places = (*sketch.counts, *before)
+    bins = max(_FEWEST_BINS, ceil((max(places) - min(places) + 1) / _MAX_BARS))
+    bars, line = _bars(sketch.counts, bins), _bars(before, bins)
+    scale = sketch.n / usual.n if usual is not None and line else 0.0
     first, last = min((*bars, *line)), max((*bars, *line))
-    last = min(last, first + _MOST - 1)
-    tallest = max((*bars.values(), *line.values()))
+    spare = max(0, _FEWEST_BARS - (last - first + 1))
+    first, last = first - spare // 2, last + spare - spare // 2
+    tallest = max(*bars.values(), *(n * scale for n in line.values()), 1)
     drawn, points = [], []
     for n, place in enumerate(range(first, last + 1)):
         count, x = bars.get(place, 0), n * _WIDTH
-        title = f"{duration(_end(place - 1))} to {duration(_end(place))}: {number(count)}"
-        high = _HIGH * count / tallest
+        title = (
+            f"{duration(_end(place - 1, bins))} to {duration(_end(place, bins))}: {number(count)}"
+        )
+        high = _TOP * count / tallest
         drawn.append(
             f"<g><title>{html.escape(title)}</title>"
             f'<rect class="hit" x="{x}" y="0" width="{_WIDTH}" height="{_HIGH}"/>'
-            f'<rect class="chart-bar series-1" x="{x + 1}" y="{_HIGH - high:.1f}"'
-            f' width="{_WIDTH - 2}" height="{high:.1f}"/></g>'
+            f'<rect class="chart-bar" x="{x + 1}" y="{_HIGH - high:.1f}"'
+            f' width="{_WIDTH - 1}" height="{high:.1f}"/></g>'
         )
-        points.append(f"{x + _WIDTH // 2} {_HIGH - _HIGH * line.get(place, 0) / tallest:.1f}")
+        points.append(
+            f"{x + _WIDTH // 2} {_HIGH - _TOP * line.get(place, 0) * scale / tallest:.1f}"
+        )
     width = (last - first + 1) * _WIDTH
     path = f'<path class="chart-line series-2" d="M{"L".join(points)}"/>' if line else ""
     return trusted(
         f'<figure class="histogram"><svg viewBox="0 0 {width} {_HIGH}" preserveAspectRatio="none"'
         f' role="img" aria-label="{html.escape(label)}">{"".join(drawn)}{path}</svg>'
-        f"<figcaption><span>{duration(_end(first - 1))}</span>"
-        f"<span>{duration(_end((first + last) // 2))}</span><span>{duration(_end(last))}</span>"
-        "</figcaption></figure>"
+        f'<svg class="chart-x" aria-hidden="true">'
+        f"{''.join(_ticks(_end(first - 1, bins), _end(last, bins)))}</svg></figure>"
     )
 
 
-def _bars(sketch: Sketch) -> Mapping[int, int]:
+def _bars(counts: Mapping[int, int], bins: int) -> Mapping[int, int]:
     found: dict[int, int] = {}
-    for place, n in sketch.counts.items():
-        bar = -(-place // _BINS)
+    for place, n in counts.items():
+        bar = -(-place // bins)
         found[bar] = found.get(bar, 0) + n
     return found
 
 
-def _end(bar: int) -> timedelta:
-    return timedelta(microseconds=GAMMA ** (bar * _BINS))
+def _end(bar: int, bins: int) -> timedelta:
+    return timedelta(microseconds=GAMMA ** (bar * bins))
+
+
+def _ticks(low: timedelta, high: timedelta) -> Iterator[str]:
+    """Yield the labels of the axis between two spans."""
+    begin, end = log(low.total_seconds()), log(high.total_seconds())
+    places = {seconds: (log(seconds) - begin) / (end - begin) for seconds in _TICKS}
+    inside = [(seconds, x) for seconds, x in places.items() if _EDGE <= x <= 1 - _EDGE]
+    for seconds, x in inside[:: ceil(len(inside) / _MAX_TICKS) or 1]:
+        text = duration(timedelta(seconds=seconds)).replace(".0 ", " ")
+        for zero in (" 0 s", " 0 m", " 0 h"):
+            text = text.removesuffix(zero)
+        yield f'<text x="{100 * x:.1f}%" y="14">{text}</text>'

@@ -60,7 +60,7 @@ def run_bars(bars: Sequence[RunBar], *, label: str) -> Markup:
     width = len(bars) * (_WIDTH + _GAP)
     return trusted(
         f'<svg class="runs" viewBox="0 0 {width} {_HEIGHT}" width="{width}" height="{_HEIGHT}"'
-        f' role="group" aria-label="{html.escape(label)}">{drawn}</svg>'
+        f' preserveAspectRatio="none" role="group" aria-label="{html.escape(label)}">{drawn}</svg>'
     )
 
 
