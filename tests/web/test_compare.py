@@ -44,6 +44,7 @@ async def test_the_last_good_one_before_it(client: AsyncClient, make: Make) -> N
 
 async def test_what_failed_jobs_share_comes_first(client: AsyncClient, make: Make) -> None:
     for n in range(6):
+        args: dict[str, object]
         args = {"order": {"id": n}, "host": "b" if n else "a", "lines": [{"sku": n % 2}]}
         await attempted(make, "completed", 30 - n, args=args)
         error = [attempt_error(25, f"refused after {n} s")]
