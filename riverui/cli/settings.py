@@ -314,6 +314,59 @@ SETTINGS = (
         help="Figures over time, read out of the rows of jobs while pages are open at them.",
     ),
     Setting(
+        name="alert_webhook",
+        group="Alerts",
+        env="RIVERUI_ALERT_WEBHOOK",
+        metavar="ADDRESSES",
+        secret=True,
+        default_words="none are sent",
+        help=(
+            "Where incidents are sent, separated by commas or spaces: json+https://…,"
+            " slack+https://…, pagerduty+https://KEY@events.pagerduty.com/v2/enqueue,"
+            " alertmanager+https://…/api/v2/alerts."
+        ),
+    ),
+    Setting(
+        name="alert_secret",
+        group="Alerts",
+        env="RIVERUI_ALERT_SECRET",
+        metavar="KEY",
+        secret=True,
+        help="Signs the alerts of the shape json.",
+    ),
+    Setting(
+        name="alert_job_kind",
+        group="Alerts",
+        env="RIVERUI_ALERT_JOB_KIND",
+        metavar="KIND",
+        default_words="none",
+        help="Kind of a job that is inserted for each alert.",
+    ),
+    Setting(
+        name="alert_job_queue",
+        group="Alerts",
+        env="RIVERUI_ALERT_JOB_QUEUE",
+        metavar="QUEUE",
+        default="default",
+        help="Queue of these jobs.",
+    ),
+    Setting(
+        name="alert_level",
+        group="Alerts",
+        env="RIVERUI_ALERT_LEVEL",
+        metavar="LEVEL",
+        default="warn",
+        help="Least level of incidents that are sent: warn or critical.",
+    ),
+    Setting(
+        name="public_url",
+        group="Alerts",
+        env="RIVERUI_PUBLIC_URL",
+        metavar="URL",
+        default_words="no links",
+        help="Address of the dashboard, such as https://ops.example/river, for links in alerts.",
+    ),
+    Setting(
         name="log_level",
         group="Logs",
         env="RIVER_LOG_LEVEL",

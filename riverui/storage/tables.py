@@ -16,6 +16,7 @@ MISSING = "the tables of riverui"
 OWN_TABLES = frozenset(
     f"riverui_{name}"
     for name in (
+        "alert",
         "client",
         "dead_job",
         "error_group",
@@ -30,6 +31,7 @@ OWN_TABLES = frozenset(
         "rollup",
         "sequence",
         "sequence_job",
+        "silence",
         "workflow",
         "workflow_edge",
         "workflow_signal",

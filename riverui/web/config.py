@@ -4,6 +4,7 @@ environment.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from dataclasses import dataclass
 from datetime import timedelta
 from ipaddress import ip_address
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from riverui.features.encryption.domain import ArgsKeys
 
 ENV_COLORS = ("red", "amber", "green", "blue", "violet", "grey")
+ALERT_LEVELS = ("warn", "critical")
 LOG_FORMATS = ("text", "json")
 LOG_LEVELS = ("debug", "info", "warn", "error")
 
@@ -77,6 +79,18 @@ class DashboardConfig:
     """Opens encrypted args for viewers with the right to; None opens them for no one."""
     charts: bool = True
     """Computes figures over time from the rows of jobs while someone views them."""
+    public_url: str = ""
+    """Address of the dashboard, such as https://ops.example/river, for links in alerts."""
+    alert_webhook: str = ""
+    """Where incidents are sent: `shape+https://…` addresses, separated by spaces or commas."""
+    alert_secret: str = ""
+    """Signs alerts of the shape `json`; `whsec_` and base64, or any text."""
+    alert_job_kind: str = ""
+    """Kind of the job that is inserted for each alert; empty inserts none."""
+    alert_job_queue: str = "default"
+    """Queue of these jobs."""
+    alert_level: str = "warn"
+    """Least level of incidents that are sent: warn or critical."""
 
     def __post_init__(self) -> None:
         if self.env_color and self.env_color not in ENV_COLORS:
@@ -96,9 +110,25 @@ class DashboardConfig:
         ):
             if span <= timedelta(0):
                 raise ConfigError(f"{name} must be greater than zero")
+        if self.public_url and not _is_public(self.public_url):
+            raise ConfigError("public_url must be like https://host/path")
+        if self.alert_level not in ALERT_LEVELS:
+            raise ConfigError(f"alert_level must be {' or '.join(ALERT_LEVELS)}")
+        self._check_alerts()
         for name, number in (("count_cap", self.count_cap), ("search_window", self.search_window)):
             if number < 1:
                 raise ConfigError(f"{name} must be at least 1")
+
+    def _check_alerts(self) -> None:
+        if self.alert_webhook or self.alert_job_kind:
+            from riverui.features.incidents.alerts.domain import destinations
+
+            destinations(self.alert_webhook, self.alert_job_kind, self.alert_job_queue)
+        if self.alert_secret.startswith("whsec_"):
+            try:
+                b64decode(self.alert_secret.removeprefix("whsec_"), validate=True)
+            except ValueError:
+                raise ConfigError("alert_secret: what follows whsec_ must be base64") from None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -205,6 +235,17 @@ def _check_origin(origin: str) -> None:
         raise ConfigError(
             f"CORS origin {origin!r}: write it like https://host or https://host:port"
         )
+
+
+def _is_public(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        return False
+    return valid and not (
+        parts.query or parts.fragment or "@" in parts.netloc or address[-1] == "/"
+    )
 
 
 def _check_path(name: str, path: str) -> None:

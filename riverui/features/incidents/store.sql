@@ -68,12 +68,18 @@ where i.id = :id::text
 returning /* columns: */ i.id /* :columns */;
 
 -- name: incident_delete_before
-delete from /* schema */riverui_incident i
-where i.id = any(array(
-  select c.id
-  from /* schema */riverui_incident c
-  where c.closed_at < :before::timestamptz
-  order by c.closed_at
-  limit :limit::bigint
-))
-returning i.id;
+with deleted as (
+  delete from /* schema */riverui_incident i
+  where i.id = any(array(
+    select c.id
+    from /* schema */riverui_incident c
+    where c.closed_at < :before::timestamptz
+    order by c.closed_at
+    limit :limit::bigint
+  ))
+  returning i.id
+),
+deleted_alerts as (
+  delete from /* schema */riverui_alert a using deleted d where a.incident = d.id
+)
+select d.id from deleted d;

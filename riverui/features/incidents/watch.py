@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -15,6 +15,8 @@ from riverui.actions.health import health_report
 from riverui.domain.figures import WINDOWS, FigureColumn
 from riverui.domain.health import HealthReport
 from riverui.errors import DatabaseError
+from riverui.features.incidents.alerts.send import AlertSender
+from riverui.features.incidents.alerts.store import AlertsInProcess, AlertStore
 from riverui.features.incidents.domain import (
     BACK_WITHIN,
     BEFORE,
@@ -44,6 +46,8 @@ _OPEN_SECONDS = 2.0
 """Seconds for which the open incidents are cached: as often as open pages refresh."""
 _FORGOTTEN = 100
 """Old incidents that are deleted at once."""
+_SENT_WITHIN = timedelta(days=1)
+"""How long after the end of an incident it is tried to send it: a receiver may be down for long."""
 _MINUTE = timedelta(minutes=1)
 
 
@@ -75,6 +79,8 @@ class IncidentWatch:
         self._figures = board.figures
         self._times = times
         self._in_process = IncidentsInProcess()
+        self._alerts_in_process = AlertsInProcess()
+        self.alerts = AlertSender(board, self.alert_store, self._to_send)
         self._suspects: Mapping[Key, datetime] = {}
         self._unsure = False
         """Whether the last look saw a cause that has no open incident yet."""
@@ -82,6 +88,8 @@ class IncidentWatch:
         """When the report was made that was looked at last."""
         self._unheld = False
         """Whether nobody holds the lease, and this dashboard may not take it."""
+        self._leads = False
+        """Whether the last look was this dashboard's, so that it sends the alerts."""
         self._error = ""
         self._watching: asyncio.Task[None] | None = None
         limits, clock = board.limits, board.clock
@@ -117,6 +125,26 @@ class IncidentWatch:
         in_process = None if await self.shared() else self._in_process
         return open_incidents(begin or self._driver.reading, in_process)
 
+    @asynccontextmanager
+    async def alert_store(
+        self, begin: Callable[[], AbstractAsyncContextManager[Executor]] | None = None
+    ) -> AsyncIterator[AlertStore | AlertsInProcess]:
+        """Yield what was sent of incidents and the silences, kept where the incidents are, on the
+        executor from `begin` (by default one that may write).
+        """
+        if not await self.shared():
+            yield self._alerts_in_process
+        else:
+            async with (begin or self._driver.autocommit)() as executor:
+                yield AlertStore(executor)
+
+    async def _to_send(self) -> Sequence[Incident]:
+        """Return the incidents of which there may be something to send, the oldest first."""
+        async with await self.store() as store:
+            closed = await store.incident_recent_list(datetime.now(UTC) - _SENT_WITHIN)
+            found = [*await store.incident_open_list(), *closed]
+        return sorted(found, key=lambda incident: incident.opened_at)
+
     def expire(self) -> None:
         """Read the open incidents again at the next request: one was changed by this process."""
         self._open.expire()
@@ -133,6 +161,7 @@ class IncidentWatch:
         if task is None or task.get_loop() is not asyncio.get_running_loop():
             return
         await cancel_all([task])
+        await self.alerts.close()
         with suppress(DatabaseError):
             if await self._may_write():
                 async with self._driver.autocommit() as executor:
@@ -142,6 +171,7 @@ class IncidentWatch:
         """Look at the database, and return which incidents were opened, reopened and closed; none
         if another dashboard looks. Raises the database's errors.
         """
+        self._leads = False
         if not await self._board.own_tables.there():
             self._unheld = False
             return await self._look(self._in_process, await self.report.get())
@@ -171,6 +201,7 @@ class IncidentWatch:
         self, store: IncidentStore | IncidentsInProcess, report: HealthReport
     ) -> Sequence[IncidentChange]:
         """Store what a report changes, and return it."""
+        self._leads = True
         if report.at == self._looked_at:
             return ()
         opened = await store.incident_open_list()
@@ -232,6 +263,8 @@ class IncidentWatch:
             try:
                 for change in await self.tick():
                     _report_change(change)
+                if self._leads:
+                    self.alerts.push()
                 if self._error:
                     log.info("incidents are looked for again")
                 self._error = ""

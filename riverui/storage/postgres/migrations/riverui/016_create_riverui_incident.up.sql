@@ -1,5 +1,5 @@
 -- Incidents: problems with a beginning and an end, and what was usual before each. A lease names the dashboard that
--- opens and closes them.
+-- opens and closes them. Alerts are sent of them, unless they are silenced.
 create table /* schema */riverui_incident (
   id text not null,
   found_at timestamptz not null default now(),
@@ -47,3 +47,41 @@ create table /* schema */riverui_lease (
 );
 
 comment on table /* schema */riverui_lease is 'Work that one dashboard at a time does, kept by riverui';
+
+create table /* schema */riverui_alert (
+  incident text not null,
+  destination text not null,
+  sent text not null default '',
+  wanted text not null default '',
+  number integer not null default 0,
+  tries integer not null default 0,
+  at timestamptz not null default now(),
+  constraint riverui_alert_pkey primary key (incident, destination),
+  constraint riverui_alert_lengths check (
+    char_length(destination) between 1 and 100 and char_length(sent) <= 100 and char_length(wanted) <= 100
+  )
+);
+
+comment on table /* schema */riverui_alert is 'What was sent of each incident, and to where, kept by riverui';
+
+create table /* schema */riverui_silence (
+  id text not null,
+  incident text not null default '',
+  cause text not null default '',
+  subject_is text not null default '',
+  subject text not null default '',
+  until timestamptz not null,
+  made_at timestamptz not null default now(),
+  made_by text not null default '',
+  reason text not null default '',
+  constraint riverui_silence_pkey primary key (id),
+  constraint riverui_silence_lengths check (
+    char_length(id) between 1 and 100 and char_length(incident) <= 100 and char_length(cause) <= 100
+    and char_length(subject_is) <= 100 and char_length(subject) <= 200 and char_length(made_by) <= 200
+    and char_length(reason) <= 1000
+  )
+);
+
+create index riverui_silence_until on /* schema */riverui_silence using btree (until);
+
+comment on table /* schema */riverui_silence is 'Incidents of which no alerts are sent, kept by riverui';

@@ -1,0 +1,1 @@
+"""Alerts: changes of incidents that are sent to other systems, and silences."""
