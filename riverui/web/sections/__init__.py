@@ -10,6 +10,7 @@ from riverui.features.error_groups import section as errors
 from riverui.features.figures import section as figures
 from riverui.features.heartbeats import section as workers
 from riverui.features.incidents import section as incidents
+from riverui.features.incidents.alerts import section as alerts
 from riverui.features.marks import section as marks
 from riverui.features.operations import section as operations
 from riverui.features.sequences import section as sequences
@@ -43,6 +44,7 @@ SECTIONS = Sections(
     about.SECTION,
     palette.SECTION,
     marks.SECTION,
+    alerts.SECTION,
     river_ui.SECTION,
 )
 """In the order of the navigation. Error pages link to the list of the first one."""

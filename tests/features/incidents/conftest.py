@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from riverui.actions.new_jobs import LateInserter
+from riverui.cli.serve.dashboard import inserter
 from riverui.engine.feature_list import plain_pilot
 from riverui.features.incidents.watch import INCIDENTS, IncidentTimes, IncidentWatch
 from riverui.storage.interface import Driver
@@ -33,6 +35,7 @@ async def watches(driver: Driver) -> AsyncIterator[Watches]:
             DashboardConfig(**config),
             pilot=plain_pilot(),
             options=AppOptions(
+                inserter=LateInserter(lambda: inserter(driver)),
                 limits=DashboardLimits(health_seconds=0.0, features=(times or IncidentTimes(),)),
                 name=f"dashboard {len(boards)}",
             ),

@@ -212,25 +212,33 @@ async def test_a_silenced_incident_sends_nothing_until_the_silence_ends(
     watch = watches(alert_webhook=f"http://{receiver.address}")
     await put(driver)
     now = datetime.now(UTC)
-    about = {"made_at": now, "made_by": "ada", "reason": "known"}
-    key = {"cause": Cause.LATE, "subject": Subject("queue", "mail")}
-    silences = [
-        Silence(id="a", incident="INCIDENT1", until=now + MINUTE, **about),
-        Silence(id="b", until=now + MINUTE, **key, **about),
-    ]
+
+    def made(id: str, of: str = "", cause: Cause = Cause.LATE, subject: str = "mail") -> Silence:
+        return Silence(
+            id=id,
+            incident=of,
+            cause=cause,
+            subject=Subject("queue", subject),
+            until=now + MINUTE,
+            made_at=now,
+            made_by="ada",
+            reason="known",
+        )
+
     async with watch.alert_store() as store:
-        for silence in silences:
+        for silence in (made("a", "INCIDENT1"), made("b")):
             await store.silence_insert(silence)
             assert await store.silence_list() == [silence]
             assert await sent(watch, receiver) == []
             assert await store.silence_end(silence.id)
             assert not await store.silence_end(silence.id)
-        other = Silence(id="c", until=now + MINUTE, cause=Cause.LATE, made_at=now)
-        await store.silence_insert(other)
+        await store.silence_insert(made("c", cause=Cause.PAUSED))
+        await store.silence_insert(made("d", subject="other"))
+        await store.silence_insert(made("e", "INCIDENT2"))
     assert len(await sent(watch, receiver)) == 1
     # The end of what was sent is sent all the same: a pager would ring for ever.
     async with watch.alert_store() as store:
-        await store.silence_insert(Silence(id="d", until=now + MINUTE, **key, **about))
+        await store.silence_insert(made("f"))
     await put(driver, closed_at=T0 + MINUTE)
     assert [got.json["event"] for got in await sent(watch, receiver)] == ["closed"]
 
@@ -312,6 +320,22 @@ async def test_alertmanager_is_sent_what_goes_on_again_and_again(
     (over,) = await sent(watch, receiver, now + REPEAT)
     assert over.json[0]["labels"] == alert["labels"]
     assert datetime.fromisoformat(over.json[0]["endsAt"]) == now + REPEAT
+
+
+async def test_a_job_of_ones_own(
+    watches: Watches, driver: Driver, own_tables: None, connection: AsyncConnection[Any]
+) -> None:
+    watch = watches(alert_job_kind="riverui_alert", alert_job_queue="ops")
+    await put(driver)
+    now = datetime.now(UTC)
+    await watch.alerts.deliver(now)
+    # As if it had been killed before it noted that.
+    await connection.execute("update riverui_alert set sent = '', wanted = 'warn', number = 0")
+    await watch.alerts.deliver(now + timedelta(hours=1))
+    rows = await connection.execute("select kind, queue, priority, args from river_job")
+    (job,) = await rows.fetchall()
+    assert (job["kind"], job["queue"], job["priority"]) == ("riverui_alert", "ops", 1)
+    assert (job["args"]["id"], job["args"]["event"]) == ("INCIDENT1-1", "opened")
 
 
 async def test_texts_are_cut(
