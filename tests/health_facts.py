@@ -124,7 +124,6 @@ def waiting(
     """Return what waits in a queue: by kind how many come next, and how many were tried before."""
     found = {"mail_send": (jobs, 0)} if kinds is None else kinds
     return QueueWaiting(
-        jobs=jobs,
         cap=10_000,
         kinds={
             name: WaitingKind(jobs=count, retries=retries)
@@ -165,6 +164,7 @@ def facts(**fields: Any) -> HealthFacts:
         lost=LostJobs(jobs=(), whole=True),
         database=database(),
         rhythms=(),
+        failed_jobs={"mail_send": 20, "a": 20},
         hour=figures(),
     )
     return replace(well, **fields)

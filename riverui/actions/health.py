@@ -14,8 +14,10 @@ from riverui.domain.findings import Level, Unread
 from riverui.domain.health import Cause, HealthReport
 from riverui.domain.health.baseline import Baseline, Subject
 from riverui.domain.health.facts import HealthFacts, OverdueJobs, ReportingClient, UsualHour
+from riverui.domain.health.lost import suspect_queues
 from riverui.domain.health.queues import late_queues, waiting_long
 from riverui.domain.health.success import failing_kinds
+from riverui.domain.health.usual import RECENT
 from riverui.domain.health.verdict import judge, suspicious
 from riverui.domain.jobs import JobState
 from riverui.domain.marks import Mark
@@ -58,6 +60,10 @@ class FigureReader(Protocol):
 
     def arrivals(self) -> Mapping[str, Sequence[int]]:
         """Return how many jobs of each kind were inserted in each minute of the last hour."""
+        ...
+
+    def failed_jobs(self, since: datetime) -> Mapping[str, int]:
+        """Return how many jobs of each kind have failed since then, each once."""
         ...
 
     async def read(self, window: Window, *, queue: str = "", kind: str = "") -> Figures:
@@ -160,6 +166,7 @@ async def _first(reader: FactReader, figures: FigureReader | None, now: datetime
         database=await fact(lambda db: HealthStore(db).health_database()),
         rhythms=await fact(lambda db: HealthStore(db).health_rhythms()),
         arrivals={} if figures is None else figures.arrivals(),
+        failed_jobs={} if figures is None else figures.failed_jobs(now - RECENT),
         planned={} if isinstance(planned, Unread) else planned,
         hour=hour,
         reporting={} if isinstance(reporting, Unread) else reporting,
@@ -196,7 +203,10 @@ async def _closer(reader: FactReader, figures: FigureReader | None, facts: Healt
             name = row.queue.name
             if name not in facts.queue_hours:
                 facts.queue_hours[name] = await figures.read(_HOUR, queue=name)
-    late = [queue.name for queue in late_queues(facts)[:_LATE] if queue.name not in facts.waiting]
+    late = [queue.name for queue in late_queues(facts)[:_LATE]]
+    # Who takes jobs of a queue shows whether clients live that hold some of it for too long.
+    late += suspect_queues(facts)[:_LATE]
+    late = [name for name in dict.fromkeys(late) if name not in facts.waiting]
     if late:
         found = await reader.fact(lambda db: HealthStore(db).health_waiting(late, now=facts.now))
         for name in late:

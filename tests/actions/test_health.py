@@ -27,6 +27,9 @@ class Made:
     def arrivals(self) -> dict[str, list[int]]:
         return {}
 
+    def failed_jobs(self, since: datetime) -> dict[str, int]:
+        return {}
+
     async def read(self, window: Any, *, queue: str = "", kind: str = "") -> Any:
         now = datetime.now(UTC)
         return figures(window=window.name, now=now, read_at=now)

@@ -192,7 +192,7 @@ INCIDENTS: Mapping[str, tuple[HealthFacts, str, str]] = {
     ),
     "locked tables": (
         late(database=database(blocked=3, blocked_since=NOW - 3 * MINUTE, blocker=MIGRATION)),
-        "critical blocked: limits, locks. None. about",
+        "critical blocked: locks. None. about",
         "3 statements wait for a lock, the first for 3 m 0 s; the transaction of process 7 (mig",
     ),
     "notifications pile up": (
@@ -208,7 +208,7 @@ INCIDENTS: Mapping[str, tuple[HealthFacts, str, str]] = {
     "a kind that nobody works, which owns less than half of what waits": (
         holding(orphans(overtaken=5)),
         "warn unknown_kind: kinds. None. jobs orphan",
-        "Nobody works orphan. At least 2 jobs of it wait in queue",
+        "Nobody works orphan. 2 jobs of it wait in queue",
     ),
     "a retry storm": (
         holding(STORM),
@@ -217,11 +217,11 @@ INCIDENTS: Mapping[str, tuple[HealthFacts, str, str]] = {
     ),
     "a flood of one kind": (
         holding(
-            waiting(4_000, {"hook": (290, 0), "mail_send": (10, 0)}),
+            waiting(4_000, {"hook": (3_869, 0), "mail_send": (131, 0)}),
             kind_hours={"hook": figures(lambda _: tally(2))},
         ),
         "warn flood: flood. kind hook. jobs hook",
-        "hook floods queue mail. It owns 97 % of what waits: 3,879 came in 5 m 0 s, usually 10.",
+        "hook floods queue mail. It owns 97 % of what waits: 3,881 came in 5 m 0 s, usually 10.",
     ),
     "a flood of a kind that never came before": (
         holding(
@@ -233,7 +233,7 @@ INCIDENTS: Mapping[str, tuple[HealthFacts, str, str]] = {
     ),
     "a kind got slow": (
         holding(waiting(80, {"mail_send": (80, 0)}), kind_hours={"mail_send": figures(slow)}),
-        "warn slow_kind: slow. kind mail_send. jobs mail_send",
+        "warn slow_kind: held. kind mail_send. jobs mail_send",
         "It runs 30.0 s (median), usually 1.0 s, and holds 8 of 8 jobs that run in",
     ),
     "a kind hangs before any of its runs ends": (
@@ -242,7 +242,7 @@ INCIDENTS: Mapping[str, tuple[HealthFacts, str, str]] = {
             running=jobs(*running(8, age=4 * MINUTE)),
             kind_hours={"mail_send": figures(lambda ago: tally(10) if ago > 5 else Tally())},
         ),
-        "warn slow_kind: slow. kind mail_send. jobs mail_send",
+        "warn slow_kind: held. kind mail_send. jobs mail_send",
         "mail_send got slow.",
     ),
     "all clients are busy": (
@@ -636,4 +636,4 @@ def test_whatever_is_found_holds_together(given_facts: HealthFacts) -> None:
     if isinstance(given_facts.hour, Unread):
         assert OK not in (report.success.level, report.flow.level)
     if isinstance(given_facts.running, Unread):
-        assert seen["clients"] is Result.UNKNOWN
+        assert seen.get("clients", Result.UNKNOWN) is Result.UNKNOWN

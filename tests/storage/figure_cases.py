@@ -47,6 +47,11 @@ def figure_cases() -> dict[str, Case]:
             {FETCHING},
             6 * (500 + 4 + 4),
         ),
+        "figures: pace": (
+            lambda x: JobFigures(x).job_completed_pace_get(ago, most=500),
+            {FINALIZED},
+            500,
+        ),
         "figures: first completed": (
             lambda x: JobFigures(x).job_first_completed_at(ago),
             {FINALIZED},

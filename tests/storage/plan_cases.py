@@ -321,11 +321,12 @@ def _others() -> dict[str, Case]:
             1000 + 200,
         ),
         "what waits": (
-            lambda db: HealthStore(db).health_waiting(["queue_1"], now=LAST, cap=1000, seen=300),
+            lambda db: HealthStore(db).health_waiting(["queue_1"], now=LAST, cap=1000),
             {FETCHING},
-            1000 + 300 + 4 * 4 * 20 + 3 * 4 * 50,
+            1000 + 4 * 4 * 20 + 3 * 4 * 50,
         ),
         "lost jobs": (lambda db: HealthStore(db).health_lost(), {FETCHING, PKEY}, 3 * 500 + 100),
+        "rhythms": (lambda db: HealthStore(db).health_rhythms(), {KIND}, 60 * (150 + 1)),
         "failed jobs": (
             lambda db: FailedJobStore(db).failed_job_list(limit=5_000),
             {FETCHING, FINALIZED},

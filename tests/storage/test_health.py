@@ -62,13 +62,13 @@ async def test_what_waits_in_a_queue(driver: Driver, connection: Connection) -> 
     await queue(connection, "empty")
     async with driver.reading() as db:
         now = datetime.now(UTC)
-        found = await HealthStore(db).health_waiting(["default", "empty"], now=now, seen=5)
+        found = await HealthStore(db).health_waiting(["default", "empty"], now=now, cap=5)
     waits = found["default"]
     assert {kind: (found.jobs, found.retries) for kind, found in waits.kinds.items()} == {
         "a": (4, 2),
         "b": (1, 0),
     }
-    assert (waits.jobs, waits.looked_at) == (6, 5)
+    assert (waits.jobs, waits.cap) == (5, 5)
     assert list(waits.takers) == [WORKER, "old"]
     assert waits.taken_at == taken
     assert (found["empty"].jobs, found["empty"].kinds, found["empty"].taken_at) == (0, {}, None)

@@ -28,6 +28,7 @@ from riverui.domain.findings import (
 from riverui.domain.health import Cause
 from riverui.domain.health.baseline import FEWEST_ENDS, Baseline, Subject, subject_of
 from riverui.domain.health.facts import HealthFacts, QueueWaiting, WaitingKind
+from riverui.domain.health.lost import hanging
 from riverui.domain.health.queues import LateQueue, unreported, unworked, wait, worked
 from riverui.domain.health.slow import runs
 from riverui.domain.health.usual import RECENT, percent, usual, within
@@ -103,7 +104,7 @@ def _baseline(queue: _Backlog, cause: Finding) -> Baseline | None:
 def _worked(queue: _Backlog) -> Finding:
     """Return whether all waiting kinds are worked."""
     facts, waiting = queue.facts, queue.waiting
-    if not waiting.kinds:
+    if not waiting.jobs:
         return passed("None of its jobs wait any more.")
     orphans = unworked(facts, queue.name)
     if not orphans:
@@ -113,7 +114,7 @@ def _worked(queue: _Backlog) -> Finding:
         return unknown(f"Whether {cut(kind)} is worked was not measured.")
     kind = max(orphans, key=lambda kind: (waiting.kinds[kind].jobs, kind))
     owned = waiting.kinds[kind]
-    count = counted(owned.jobs, "job", owned.jobs if waiting.looked_at < waiting.jobs else None)
+    count = counted(owned.jobs, "job", owned.jobs if waiting.jobs >= waiting.cap else None)
     since = f", the oldest for {duration(facts.now - owned.since)}" if owned.since else ""
     have = "has" if owned.overtaken == 1 else "have"
     overtaken = f"; {counted(owned.overtaken, 'younger job')} {have} overtaken them"
@@ -130,14 +131,14 @@ def _worked(queue: _Backlog) -> Finding:
         detail="Its clients seem to have no worker for this kind."
         if unreported(facts, queue.name, waiting)
         else "No live client of the queue reports a worker for this kind.",
-        culprit=culprit("kind", kind, owned.jobs / waiting.looked_at),
+        culprit=culprit("kind", kind, owned.jobs / waiting.jobs),
         link=queue.jobs(kind),
     )
 
 
 def _retries(queue: _Backlog) -> Finding:
     """Return whether most waiting jobs have been tried before."""
-    kinds, total = queue.waiting.kinds, queue.waiting.looked_at
+    kinds, total = queue.waiting.kinds, queue.waiting.jobs
     count = sum(found.retries for found in kinds.values())
     if total < FEWEST_ENDS or count < total * CULPRIT_SHARE:
         return passed(f"{count:,} of the {total:,} jobs that come next are tried again.")
@@ -161,12 +162,12 @@ def _flood(queue: _Backlog) -> Finding:
     queue is late.
     """
     facts, waiting = queue.facts, queue.waiting
-    if not waiting.kinds:
+    if not waiting.jobs:
         return passed("None of its jobs wait any more.")
     if facts.looking:
         return unknown(facts.looking)
     kind, owned = _most(waiting)
-    share = owned.jobs / waiting.looked_at
+    share = owned.jobs / waiting.jobs
     if share < CULPRIT_SHARE:
         return passed(f"No kind owns half of what waits; {cut(kind)} is the most.")
     # What comes within a minute waits from the next one on.
@@ -205,7 +206,7 @@ def _slow(queue: _Backlog) -> Finding:
     kind, slots = Counter(job.kind for job in own).most_common(1)[0]
     if slots < len(own) * CULPRIT_SHARE:
         return passed("No kind holds half of its slots.")
-    found = runs(facts, kind)
+    found = runs(facts, kind, hanging(facts).get(kind, ()))
     if found is None:
         return unknown(f"How long {cut(kind)} usually runs is not known.")
     if not found.slow:
@@ -264,7 +265,7 @@ _CHECKS: Sequence[Check[_Backlog]] = (
     ("kinds", "Kinds", _worked),
     ("retries", "Retries", _retries),
     ("flood", "Floods", _flood),
-    ("slow", "Slow kinds", _slow),
+    ("held", "Slots held by one kind", _slow),
     ("limits", "Slots", _limits),
 )
 

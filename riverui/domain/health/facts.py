@@ -57,17 +57,16 @@ class WaitingKind(Struct, frozen=True, kw_only=True):
 class QueueWaiting(Struct, frozen=True, kw_only=True):
     """The next due jobs of one queue, and the clients that took jobs of it recently."""
 
-    jobs: int
-    """How many are due; exact below `cap`."""
     cap: int
+    """The most that were read."""
     kinds: Mapping[str, WaitingKind]
-    """The next jobs by kind; a few hundred were read."""
+    """The next jobs by kind."""
     takers: Mapping[str, datetime]
     """When each client last took a job of this queue; the newest few."""
 
     @property
-    def looked_at(self) -> int:
-        """Return how many of the due jobs were read."""
+    def jobs(self) -> int:
+        """Return how many are due; exact below `cap`."""
         return sum(kind.jobs for kind in self.kinds.values())
 
     @property
@@ -201,6 +200,8 @@ class HealthFacts(Struct, kw_only=True):
     """Jobs of each kind that were inserted in each minute of the last hour, the oldest first and
     the newest not over yet.
     """
+    failed_jobs: Mapping[str, int] = {}
+    """How many jobs of each kind have failed in the last 15 minutes, each once."""
     planned: Mapping[str, datetime] = {}
     """The next runs of durable periodic jobs that are not paused, by id."""
     baselines: Mapping[tuple[Cause, Subject], Baseline] = {}

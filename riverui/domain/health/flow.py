@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 from msgspec.structs import replace
@@ -31,7 +31,15 @@ from riverui.domain.health.clients import clients, served, unserved
 from riverui.domain.health.database import blocked, notifications, transaction
 from riverui.domain.health.facts import HealthFacts
 from riverui.domain.health.periodic import periodic
-from riverui.domain.health.queues import available, late_queues, wait, waited, waiting_too
+from riverui.domain.health.queues import (
+    LateQueue,
+    available,
+    late_queues,
+    wait,
+    waited,
+    waiting_too,
+)
+from riverui.domain.health.slow import slow_kinds
 from riverui.domain.health.usual import (
     SPAN,
     STALE_AFTER,
@@ -48,14 +56,31 @@ from riverui.domain.time import duration
 def flow(facts: HealthFacts) -> Diagnosis:
     """Return whether work is flowing, and what holds it up."""
     findings = examine(facts, _CHECKS)
-    if not facts.leads and any(found.cause == Cause.NOBODY_WORKS for found in findings):
-        # Without a working client there is no leader either.
-        findings = [found for found in findings if found.name != "leader"]
-    idle = {late.name for late in unserved(facts)}
-    behind = [late for late in late_queues(facts) if late.name not in idle]
-    if behind:
-        findings += backlog(facts, behind[0], waiting_too([late.name for late in behind[1:]]))
+    causes = {found.cause for found in findings}
+    hidden = _consequences(causes, facts)
+    findings = [found for found in findings if found.name not in hidden]
+    if Cause.BLOCKED not in causes and (behind := _behind(facts)):
+        reasons = backlog(facts, behind[0], waiting_too([late.name for late in behind[1:]]))
+        if reasons[-1].cause == Cause.SLOW_KIND:
+            findings = [found for found in findings if found.cause != Cause.SLOW_KIND]
+        findings += reasons
     return diagnose("flow", findings, _calm(facts))
+
+
+def _consequences(causes: Collection[str], facts: HealthFacts) -> Collection[str]:
+    """Return the checks that would only find consequences of these causes."""
+    if Cause.BLOCKED in causes:
+        return ("served", "clients", "slow", "leader", "periodic", "transactions")
+    if Cause.NOBODY_WORKS in causes and not facts.leads:
+        # Without a working client there is no leader either.
+        return ("clients", "slow", "leader", "periodic")
+    return ("periodic",) if Cause.LEADERLESS in causes else ()
+
+
+def _behind(facts: HealthFacts) -> list[LateQueue]:
+    """Return the late queues whose jobs are taken."""
+    idle = {late.name for late in unserved(facts)}
+    return [late for late in late_queues(facts) if late.name not in idle]
 
 
 def _calm(facts: HealthFacts) -> Finding:
@@ -151,6 +176,7 @@ _CHECKS: Sequence[Check[HealthFacts]] = (
     ("locks", "Locks", blocked),
     ("served", "Clients of each queue", served),
     ("clients", "Clients that hold jobs", clients),
+    ("slow", "Slow kinds", slow_kinds),
     ("paused", "Paused queues", _paused),
     ("leader", "Leader", _leader),
     ("periodic", "Periodic jobs", periodic),

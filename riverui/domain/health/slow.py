@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from riverui.domain.findings import Unread
+from riverui.domain.findings import (
+    Finding,
+    Level,
+    Link,
+    Unread,
+    among,
+    culprit,
+    cut,
+    passed,
+    unknown,
+)
+from riverui.domain.health import Cause
 from riverui.domain.health.baseline import Baseline, Subject
 from riverui.domain.health.change import Counts, calm, rise
-from riverui.domain.health.facts import HealthFacts
+from riverui.domain.health.facts import HealthFacts, RunningJob
+from riverui.domain.health.lost import hanging
 from riverui.domain.health.usual import columns, kept, usual, within
 from riverui.domain.sketch import Sketch
+from riverui.domain.text import counted
 from riverui.domain.time import duration
 
 SLOW_TIMES = 3.0
 """How many times the usual run time a kind may take: different args explain less than that."""
 _LONG_TIMES = 2.0
 """How many times the usual run time makes a run a long one: a slow kind has many of them."""
+_VERY_TIMES = 5.0
+"""The same if no queue is late."""
+_FELT = timedelta(seconds=10)
+"""How much longer than usual a run must take to matter if no queue is late."""
 _NEWEST = timedelta(minutes=5)
 """How long ago runs may have ended that show how slow a kind is now."""
 _MOMENT = timedelta(seconds=1)
@@ -35,6 +53,8 @@ class KindRuns(Struct, frozen=True, kw_only=True):
     """The usual median."""
     began: datetime | None
     """Since when it has been slow; None if it is not."""
+    hung: int
+    """How many jobs of it run for so long that they seem to hang."""
 
     @property
     def slow(self) -> bool:
@@ -42,13 +62,20 @@ class KindRuns(Struct, frozen=True, kw_only=True):
         return self.began is not None and self.now >= self.normal * SLOW_TIMES
 
     @property
+    def very_slow(self) -> bool:
+        """Return whether it is so slow that it matters even if nothing waits."""
+        return self.slow and self.now >= max(self.normal * _VERY_TIMES, self.normal + _FELT)
+
+    @property
     def words(self) -> str:
         """Return both in words, after the kind's name."""
         return f"runs {duration(self.now)} (median), usually {duration(self.normal)}"
 
 
-def runs(facts: HealthFacts, kind: str) -> KindRuns | None:
-    """Return how long a kind runs; None if it is not known how long it usually does."""
+def runs(facts: HealthFacts, kind: str, hung: Sequence[RunningJob] = ()) -> KindRuns | None:
+    """Return how long a kind runs, of which these jobs hang; None if it is not known how long it
+    usually does.
+    """
     subject = Subject("kind", kind)
     known = columns(facts, subject)
     usually = calm(known, lambda column: column.tally.run)
@@ -61,14 +88,12 @@ def runs(facts: HealthFacts, kind: str) -> KindRuns | None:
     counts.append(Counts(facts.now, len(overdue), len(overdue)))
     before = kept(facts, subject)
     began = before.before if before else rise(counts)
+    if began is None and hung:
+        # None of them has ended.
+        began = min(job.attempted_at or facts.now for job in hung)
     before = before or usual(facts, subject, began)
     if before is None or before.run_median is None:
         return None
-    if began is None and before.run_p99 is not None:
-        # A kind that hangs: none of those that are slow has ended.
-        hanging = [age for age in running if age > max(long, before.run_p99 * SLOW_TIMES)]
-        if hanging and len(hanging) * 2 >= len(running):
-            began = facts.now - max(hanging)
     since = facts.now - _NEWEST if began is None else max(began, facts.now - _NEWEST)
     tally = within(facts, subject, since=since)
     newest = Sketch() if tally is None else tally.run
@@ -76,10 +101,37 @@ def runs(facts: HealthFacts, kind: str) -> KindRuns | None:
         newest.add(age)
     return KindRuns(
         kind=kind,
+        hung=len(hung),
         now=newest.quantile(0.5) or before.run_median,
         usual=before,
         normal=before.run_median,
         began=began,
+    )
+
+
+def slow_kinds(facts: HealthFacts) -> Finding:
+    """Return whether a kind takes far longer than usual, whether or not its queue is late."""
+    hung = hanging(facts)
+    if facts.looking:
+        return unknown(facts.looking)
+    every = [runs(facts, kind, hung.get(kind, ())) for kind in {**hung, **facts.kind_hours}]
+    slow = [found for found in every if found is not None and (found.hung or found.very_slow)]
+    if not slow:
+        return passed("No kind that was looked at takes far longer than usual.")
+    worst = max(slow, key=lambda found: (found.hung, found.now / max(found.normal, _MOMENT)))
+    hangs = f"; {counted(worst.hung, 'job')} of it still run" if worst.hung else ""
+    others = f"So is {among(f.kind for f in slow if f is not worst)}." if len(slow) > 1 else ""
+    return Finding(
+        level=Level.WARN,
+        evidence=f"{cut(worst.kind)} {worst.words}{hangs}.",
+        cause=Cause.SLOW_KIND,
+        title=f"{cut(worst.kind)} got slow.",
+        headline=f"It {worst.words}{hangs}.",
+        detail=others,
+        culprit=culprit("kind", worst.kind, 1.0),
+        began=worst.began,
+        baseline=worst.usual,
+        link=Link(label="Open what runs", page="jobs", state="running", kind=worst.kind),
     )
 
 

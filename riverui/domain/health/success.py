@@ -34,6 +34,7 @@ from riverui.domain.health.queues import any_waits
 from riverui.domain.health.usual import (
     ALL,
     FAILING_WARN_FLOOR,
+    FEWEST_FAILED_JOBS,
     FEWEST_FAILURES,
     RECENT,
     SPAN,
@@ -75,12 +76,16 @@ class _Failing(Struct, frozen=True, kw_only=True):
     """The time of `now` in words, as the end of a sentence."""
     over: bool
     """Whether the newest attempts are as usual again."""
+    jobs: int
+    """How many jobs failed, each once."""
 
     @property
     def level(self) -> Level:
-        if self.over:
+        if self.over or self.jobs < FEWEST_FAILED_JOBS:
             return Level.OK
-        return grade_failing(self.now.failing or 0.0, self.now.failed, self.usual)
+        # Few are enough if it is clear since when they fail.
+        fewest = FEWEST_FAILURES if self.began is None else FEWEST_FAILED_JOBS
+        return grade_failing(self.now.failing or 0.0, self.now.failed, self.usual, fewest=fewest)
 
     @property
     def excess(self) -> float:
@@ -109,6 +114,7 @@ def _failing(facts: HealthFacts, subject: Subject = ALL) -> _Failing:
     now = within(facts, subject, since=began if new else None) or Tally()
     newest = within(facts, subject, since=facts.now - _NEWEST) or Tally()
     before = usual(facts, subject, began)
+    jobs = facts.failed_jobs
     middle = (usual_failing(before) + (now.failing or 0.0)) / 2
     return _Failing(
         name=subject.name,
@@ -121,6 +127,7 @@ def _failing(facts: HealthFacts, subject: Subject = ALL) -> _Failing:
         if new
         else f"in the last {SPAN}, since {began:%H:%M}",
         over=newest.attempts >= FEWEST_ENDS and (newest.failing or 0.0) < middle,
+        jobs=sum(jobs.values()) if subject == ALL else jobs.get(subject.name, 0),
     )
 
 
@@ -145,6 +152,7 @@ def _calm(facts: HealthFacts) -> Finding:
     if why := _unsure(facts):
         return replace(unsure, headline=why)
     every = _failing(facts)
+    every = replace(every, usual=_mixed(facts, every))
     now = within(facts) or Tally()
     if _too_few(now):
         return replace(unsure, headline=f"{_few(now)} failed.")
@@ -169,6 +177,7 @@ def _failures(facts: HealthFacts) -> Finding:
     owns = worst.excess / excess if worst and excess else 0.0
     if worst and owns >= CULPRIT_SHARE and worst.level is not Level.OK:
         return _failing_kind(facts, worst, every.level, owns)
+    every = replace(every, usual=_mixed(facts, every))
     words = every.words(counted(every.now.attempts, "attempt"))
     if every.level is Level.OK:
         if _too_few(every.now):
@@ -184,6 +193,24 @@ def _failures(facts: HealthFacts) -> Finding:
         began=every.began,
         baseline=every.usual,
     )
+
+
+def _mixed(facts: HealthFacts, every: _Failing) -> Baseline | None:
+    """Return what is usual for the kinds that come now: another mixture fails more or less."""
+    if every.usual is None:
+        return None
+    known = [
+        (now.attempts, usual_failing(before))
+        for kind in facts.kind_hours
+        if (now := within(facts, Subject("kind", kind)))
+        and (before := usual(facts, Subject("kind", kind)))
+    ]
+    total = (within(facts) or Tally()).attempts
+    others = max(0, total - sum(attempts for attempts, _ in known))
+    expected = sum(n * share for n, share in [*known, (others, usual_failing(every.usual))])
+    share = min(1.0, expected / max(1, total))
+    attempts = every.usual.completed + every.usual.failed
+    return replace(every.usual, completed=attempts * (1 - share), failed=attempts * share)
 
 
 def _failing_kind(facts: HealthFacts, kind: _Failing, level: Level, owns: float) -> Finding:

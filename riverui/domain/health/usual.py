@@ -49,9 +49,9 @@ FAILING_TRUSTED = 0.5
 that began before that.
 """
 FEWEST_FAILURES = 10
-"""Fewest failed attempts within RECENT, beyond the usual number, that are reported: the retries of
-a single job are fewer.
-"""
+"""Fewest failed attempts within RECENT, beyond the usual number, that are reported."""
+FEWEST_FAILED_JOBS = 5
+"""Fewest jobs that failed within RECENT: the retries of a few jobs are many failed attempts."""
 CHANCE = 5.0
 """How many times the square root of the usual failures within RECENT there must be more: three
 would do for independent failures, but retries make them come in clusters.
@@ -182,13 +182,17 @@ def grade_wait(waited: timedelta, known: Baseline | None) -> Level:
     return Level.OK
 
 
-def grade_failing(share: float, failures: int, known: Baseline | None) -> Level:
-    """Return how bad it is that this share of attempts failed."""
-    if failures < FEWEST_FAILURES or share < FAILING_WARN_FLOOR:
+def grade_failing(
+    share: float, failures: int, known: Baseline | None, *, fewest: int = FEWEST_FAILURES
+) -> Level:
+    """Return how bad it is that this share of attempts failed, of which at least the `fewest` must
+    be more than usual.
+    """
+    if failures < fewest or share < FAILING_WARN_FLOOR:
         return Level.OK
     normal = usual_failing(known)
     expected = normal * failures / share
-    if failures - expected >= max(FEWEST_FAILURES, CHANCE * sqrt(expected)):
+    if failures - expected >= max(fewest, CHANCE * sqrt(expected)):
         if share >= max(FAILING_CRITICAL_FLOOR, normal * FAILING_CRITICAL_TIMES):
             return Level.CRITICAL
         if share >= max(FAILING_WARN_FLOOR, normal * FAILING_WARN_TIMES):

@@ -47,14 +47,13 @@ class HealthStore(Store):
         return OverdueJobs(jobs=row.jobs, cap=cap, oldest_at=row.oldest_at)
 
     async def health_waiting(
-        self, queues: Sequence[str], *, now: datetime, cap: int = 5_000, seen: int = 300
+        self, queues: Sequence[str], *, now: datetime, cap: int = 5_000
     ) -> Mapping[str, QueueWaiting]:
-        """Return the due jobs of each of these queues, counted up to `cap`, the kinds of the `seen`
-        that come next, and the clients that fetched from it last.
+        """Return the due jobs of each of these queues by kind, of the `cap` that come next, and the
+        clients that fetched from it last.
         """
         named = {"queues": list(queues)}
-        counts = await self._sql.rows("health_waiting_count", named | {"cap": cap})
-        asked = await self._sql.rows("health_waiting_kinds", named | {"now": now, "seen": seen})
+        asked = await self._sql.rows("health_waiting_kinds", named | {"now": now, "cap": cap})
         kinds = asked.records()
         takers = await self._sql.rows("health_waiting_takers", named | {"now": now})
         passed = await self._sql.rows(
@@ -84,13 +83,8 @@ class HealthStore(Store):
         for row in takers.records():
             by_client.setdefault(row.queue, {})[row.client] = row.taken_at
         return {
-            row.queue: QueueWaiting(
-                jobs=row.jobs,
-                cap=cap,
-                kinds=by_kind.get(row.queue, {}),
-                takers=by_client.get(row.queue, {}),
-            )
-            for row in counts.records()
+            name: QueueWaiting(cap=cap, kinds=by_kind.get(name, {}), takers=by_client.get(name, {}))
+            for name in queues
         }
 
     async def health_lost(self, *, seen: int = 500, limit: int = 20) -> LostJobs:

@@ -25,16 +25,6 @@ from (
   limit :cap::bigint
 ) x;
 
--- name: health_waiting_count
-select q.name as queue, (
-  select count(*) from (
-    select 1 from /* schema */river_job j
-    where j.state = 'available' and j.queue = q.name
-    order by j.priority limit :cap::bigint
-  ) x
-) as jobs
-from unnest(:queues::text[]) as q (name);
-
 -- name: health_waiting_kinds
 -- The next jobs in River's order; one that has been attempted has failed, or was rescued or snoozed.
 select q.name as queue, left(x.kind, 200) as kind, count(*) as jobs, count(*) filter (where x.tried) as retries,
@@ -45,7 +35,7 @@ cross join lateral (
   from /* schema */river_job j
   where j.state = 'available' and j.queue = q.name and j.scheduled_at <= :now::timestamptz
   order by j.priority, j.scheduled_at
-  limit :seen::bigint
+  limit :cap::bigint
 ) x
 group by q.name, left(x.kind, 200)
 order by q.name, jobs desc

@@ -154,6 +154,10 @@ class FigureReader:
         """
         return self.collector.recent.arrivals() if self.collector.complete else {}
 
+    def failed_jobs(self, since: datetime) -> Mapping[str, int]:
+        """Return how many jobs of each kind have failed since then, each once."""
+        return self.collector.recent.failed_jobs(since)
+
     async def usual_hour(
         self, at: datetime, *, queue: str = "", kind: str = ""
     ) -> UsualHour | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -68,8 +69,8 @@ class SeenAttempts:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._names: dict[datetime, set[int]] = {}
-        """By the minute in which they began."""
+        self._names: dict[datetime, dict[int, str]] = {}
+        """Names and kinds, by the minute in which they began."""
         self._closed = EPOCH
         """Up to this minute nothing is remembered, and no attempt counts as new."""
 
@@ -77,15 +78,25 @@ class SeenAttempts:
         """Yield the attempts that were not seen before."""
         for attempt in attempts:
             at = begin(attempt.at, MINUTE)
-            seen = self._names.setdefault(at, set()) if at > self._closed else None
+            seen = self._names.setdefault(at, {}) if at > self._closed else None
             # A number below 2^32 identifies the attempt, whatever its error says.
             name = attempt.id << 32 | attempt.attempt & 0xFFFFFFFF
             if seen is not None and name not in seen:
-                seen.add(name)
+                seen[name] = attempt.kind
                 yield attempt
         while sum(map(len, self._names.values())) > self._most:
             self._closed = min(self._names)
             del self._names[self._closed]
+
+    def jobs(self, since: datetime) -> Mapping[str, int]:
+        """Return how many jobs of each kind have failed since then, each once."""
+        found = {
+            (kind, name >> 32)
+            for at, seen in self._names.items()
+            if at >= since
+            for name, kind in seen.items()
+        }
+        return Counter(kind for kind, _ in found)
 
     def forget(self, before: datetime) -> None:
         """Forget the attempts of minutes that began before then."""
@@ -298,6 +309,10 @@ class RecentMinutes:
             for row in rows.values()
             if row.kind and kind in ("", row.kind) and queue in ("", row.queue)
         ]
+
+    def failed_jobs(self, since: datetime) -> Mapping[str, int]:
+        """Return how many jobs of each kind have failed since then, each once."""
+        return self._seen.jobs(since)
 
     def arrivals(self) -> Mapping[str, Sequence[int]]:
         """Return how many jobs of each kind were inserted in each minute of the last hour, the
