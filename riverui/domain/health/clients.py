@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -38,11 +37,9 @@ from riverui.domain.health.queues import (
     wait,
     waiting_too,
 )
-from riverui.domain.text import counted
+from riverui.domain.text import client_host, counted
 from riverui.domain.time import duration
 
-_STARTED = re.compile(r"_\d{4}_\d\d_\d\dT[\d_]+$")
-"""When a client started, at the end of the id that River gives it."""
 _LONGEST_ID = 500
 """Characters of a client's id that are read: River's ids have some 100."""
 
@@ -175,8 +172,8 @@ def clients(facts: HealthFacts) -> Finding:
 
 
 def host(client: str) -> str:
-    """Return the host's name for a sentence: River's ids of clients begin with it."""
-    return cut(_STARTED.sub("", client[:_LONGEST_ID]) or client)
+    """Return the host's name of a client for a sentence."""
+    return cut(client_host(client[:_LONGEST_ID]))
 
 
 def _rescued(lost: Holder, facts: HealthFacts) -> str:
