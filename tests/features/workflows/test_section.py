@@ -109,7 +109,7 @@ async def test_a_workflow_is_drawn(pages: httpx2.AsyncClient, own: Connection) -
     assert boxes[3].one("title").text == "ship: pending, waits for 1 task"
     assert len(page.all("path", class_="wf-line")) == 4
     listed = page.one(id="wf-list").one("tbody").all("tr")
-    assert [row.all("a")[0].text for row in listed] == ["pack", "ship", "charge", "read"]
+    assert [row.all("a")[0].text for row in listed] == ["read", "charge", "pack", "ship"]
     assert page.one(id="workflow").attributes["data-final"] == "0"
     await get(pages, "/workflows/nowhere", 404)
 
@@ -125,7 +125,8 @@ async def test_the_task_that_is_looked_at(pages: httpx2.AsyncClient, own: Connec
         assert task.link("pack") == "/workflows/w1?task=pack"
         (box,) = page.all("a", class_="on")
         assert box.attributes["aria-current"] == "true"
-    assert "No task waits for it." in task.text
+    assert "Waits for 2 tasks" in task.text
+    assert "waits for it" not in task.text
     assert "no such task" in (await get(pages, "/workflows/w1?task=x")).one(id="wf-task").text
 
 
@@ -243,7 +244,7 @@ async def test_a_workflow_is_cancelled_once_that_is_confirmed(
 ) -> None:
     await workflow(own, DIAMOND, id="a/b", name="Order 42")
     page = await get(pages, "/workflows/~a%252Fb")
-    (button,) = (each for each in page.all("form") if each.text == "Cancel…")
+    (button,) = (each for each in page.all("form") if each.text == "Cancel 2 tasks…")
     address = button.attributes["action"]
     asked = parse((await pages.post(address, data=dict(button.fields()))).text)
     assert (await states(own))["ship"] == "pending"
@@ -272,7 +273,17 @@ async def test_a_retry_says_what_would_run_again_and_that_runs(
 ) -> None:
     await workflow(own, FAILED, id="w", name="Order 41")
     page = await get(pages, "/workflows/w")
-    (button,) = (each for each in page.all("form") if each.text == "Retry…")
+    lead = page.one("p", class_="lead")
+    assert "charge failed; 1 task was cancelled because of it. 3 of 5 tasks done" in lead.text
+    assert lead.link("charge") == "/workflows/w?task=charge"
+    assert "cancelled because of charge" in page.one(id="wf-list").text
+    (row,) = (await get(pages, "/workflows")).one(id="workflows-list").one("tbody").all("tr")
+    assert row.link("3 of 5 done, 1 failed, 1 cancelled because of it") == (
+        "/workflows/w?selected=failed"
+    )
+    selected = await get(pages, "/workflows/w?selected=failed")
+    assert selected.one(id="task-title").text.endswith("charge")
+    (button,) = (each for each in page.all("form") if each.text == "Retry 2 tasks…")
     asked = parse((await pages.post("/workflows/w/retry", data=dict(button.fields()))).text)
     modes = {
         label.one("input").attributes["value"]: label.one(class_="wf-mode-counts").text

@@ -65,7 +65,7 @@ async def test_a_job_and_the_workflow_that_it_waits_for_link_to_one_another(
     assert (link.text, link.attributes["href"]) == (HOSTILE, "/workflows/02A")
     assert "1 of 2 done" in card.text
     page = await get(pages, "/workflows/02A")
-    (back,) = [a for a in page.all("a") if a.text == f"job {parent}"]
+    (back,) = [a for a in page.all("a") if a.text == f"Job {parent}"]
     assert back.attributes["href"] == f"/jobs/{parent}"
 
     for number in range(6):

@@ -105,6 +105,16 @@ class WorkflowGraph(Struct, frozen=True, kw_only=True):
     complete: bool
     """Whether these are all of them."""
 
+    @property
+    def causes(self) -> Mapping[str, str]:
+        """Return a failed dependency of each cancelled task that has one, by the task's name."""
+        states = {task.name: task.state for task in self.tasks}
+        return {
+            task: dependency
+            for dependency, task in self.edges
+            if states.get(task) == JobState.CANCELLED and states.get(dependency) in FAILED_TASKS
+        }
+
 
 class WorkflowPageParams(Struct, frozen=True, kw_only=True):
     """Which workflows to list."""

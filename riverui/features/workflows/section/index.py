@@ -22,6 +22,7 @@ from riverui.features.workflows.domain.pages import (
 from riverui.features.workflows.page_store import WorkflowPageStore
 from riverui.features.workflows.section import without_table
 from riverui.features.workflows.section.words import counts_parts, counts_words
+from riverui.storage.interface import Executor
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import only, url
@@ -50,7 +51,8 @@ class WorkflowLine(Struct, frozen=True, kw_only=True):
     """Its tasks by state, for the bar."""
     words: str
     """Its progress."""
-    failed: int
+    failed_url: str
+    """Where its first failed task is selected; empty without one."""
 
     @property
     def took(self) -> timedelta | None:
@@ -105,15 +107,13 @@ async def index(request: Request) -> Response:
         top=not below,
         limit=_ROWS,
     )
-    found = await fact(
-        dashboard(request).driver,
-        lambda executor: WorkflowPageStore(executor).workflow_page_list(asked),
-    )
+    read = await fact(dashboard(request).driver, lambda executor: _read(executor, asked))
     status, problem = 200, None
-    if isinstance(found, DatabaseError):
-        status, page = error_page(request, found)
+    if isinstance(read, DatabaseError):
+        status, page = error_page(request, read)
         problem = Problem(title=page.title, detail=page.detail)
-        found = WorkflowPageList(rows=(), after="")
+        read = WorkflowPageList(rows=(), after=""), {}
+    found, because = read
     here = url(request, "workflows.index")
 
     def address(**given: str) -> str:
@@ -124,7 +124,7 @@ async def index(request: Request) -> Response:
     return respond(
         request,
         WorkflowsIndex(
-            lines=tuple(_line(request, row) for row in found.rows),
+            lines=tuple(_line(request, row, because) for row in found.rows),
             match=match,
             state=state,
             states=tuple(
@@ -143,11 +143,23 @@ async def index(request: Request) -> Response:
     )
 
 
-def _line(request: Request, row: WorkflowPageRow) -> WorkflowLine:
+async def _read(
+    executor: Executor, asked: WorkflowPageParams
+) -> tuple[WorkflowPageList, Mapping[str, int]]:
+    """Return a page of workflows, and how many tasks of each were cancelled because of others."""
+    store = WorkflowPageStore(executor)
+    found = await store.workflow_page_list(asked)
+    cancelled = [row.id for row in found.rows if row.counts.get("cancelled")]
+    return found, await store.workflow_failed_dep_list(cancelled) if cancelled else {}
+
+
+def _line(request: Request, row: WorkflowPageRow, because: Mapping[str, int]) -> WorkflowLine:
+    address = url(request, "workflows.show", id=row.id)
+    failed = not FAILED_TASKS.isdisjoint(row.counts)
     return WorkflowLine(
         row=row,
-        url=url(request, "workflows.show", id=row.id),
+        url=address,
         parts=tuple(counts_parts(row.counts)),
-        words=counts_words(row.counts) if row.counts else "no tasks",
-        failed=sum(row.counts.get(state, 0) for state in FAILED_TASKS),
+        words=counts_words(row.counts, because.get(row.id, 0)) if row.counts else "no tasks",
+        failed_url=f"{address}?selected=failed" if failed else "",
     )

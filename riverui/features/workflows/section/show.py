@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import inf
 from typing import ClassVar
 from urllib.parse import urlencode
 
@@ -15,6 +16,7 @@ from starlette.responses import Response
 from riverui.errors import BadRequest, DatabaseError, NotFound
 from riverui.features.workflows.domain.drawing import WorkflowDrawing, draw
 from riverui.features.workflows.domain.pages import (
+    FAILED_TASKS,
     WORST_FIRST,
     WorkflowGraph,
     WorkflowPageRow,
@@ -25,7 +27,7 @@ from riverui.features.workflows.section import without_table
 from riverui.features.workflows.section.graph import GraphView
 from riverui.features.workflows.section.selected import SelectedTask, selected_task
 from riverui.features.workflows.section.signals import SignalCard, signal_card
-from riverui.features.workflows.section.words import counts_parts, counts_words, task_words, worst
+from riverui.features.workflows.section.words import counts_parts, task_words, worst
 from riverui.web.http.context import access, dashboard
 from riverui.web.http.request_context import only, url
 from riverui.web.view.facts import fact
@@ -36,7 +38,8 @@ _LISTED = 100
 """Tasks in a page of the list."""
 ZOOMS = {"fit": 0.0, "50": 0.5, "75": 0.75, "100": 1.0, "150": 1.5}
 """Scales of the graph by their names in addresses, in percent."""
-_RANK = {state: n for n, state in enumerate(WORST_FIRST)}
+_NAMED = 3
+"""Failed tasks that the first sentence names."""
 _FITTED = 1_800
 """The width in pixels up to which a graph is scaled to fit: wider ones would be unreadable."""
 
@@ -46,6 +49,8 @@ class TaskLine(Struct, frozen=True, kw_only=True):
 
     task: WorkflowTaskRow
     words: str
+    cause: str
+    """The failed dependency because of which it was cancelled; empty if it was not."""
     url: str
     """The address that selects it."""
     current: bool
@@ -61,8 +66,12 @@ class WorkflowsShow:
     row: WorkflowPageRow
     parts: tuple[tuple[str, int], ...]
     """Its tasks by state, for the bar."""
-    words: str
-    """Its progress."""
+    failed: tuple[TaskLine, ...]
+    """The first tasks that failed, or were cancelled or deleted by themselves, the worst first."""
+    failures: int
+    """All of them."""
+    because: int
+    """Tasks that were cancelled because of these."""
     drawing: WorkflowDrawing
     graph: GraphView
     read: int
@@ -111,8 +120,14 @@ async def show(request: Request) -> Response:
     if each not in ("", "1"):
         raise BadRequest("“each” must be 1, or be left out.")
     first = _whole(params.get("from", ""))
-    name = params.get("task", "") or _name_of(graph, params.get("selected", ""))
-    drawing = draw(graph, now, folding=not each)
+    drawing, causes = draw(graph, now, folding=not each), graph.causes
+    ordered = _in_order(graph, drawing)
+    roots = [t for t in ordered if t.state in FAILED_TASKS and t.name not in causes]
+    roots.sort(key=lambda task: WORST_FIRST.index(task.state))
+    selected = params.get("selected", "")
+    if selected == "failed" and roots:
+        selected = str(roots[0].job_id)
+    name = params.get("task", "") or _name_of(graph, selected)
     scale = zoom or ("fit" if drawing.width <= _FITTED else "75")
     here = url(request, "workflows.show", id=row.id)
 
@@ -124,27 +139,26 @@ async def show(request: Request) -> Response:
     def select(task: WorkflowTaskRow) -> str:
         return address(task=task.name)
 
-    tasks = sorted(
-        (task for task in graph.tasks if state in ("", task.state)),
-        key=lambda task: _RANK[task.state],
-    )
-    places = () if scale == "fit" else tuple(_places(drawing))
-    lines = tuple(
-        TaskLine(
+    def line(task: WorkflowTaskRow) -> TaskLine:
+        return TaskLine(
             task=task,
             words=task_words(task, now),
+            cause=causes.get(task.name, ""),
             url=select(task),
             current=task.name == name,
         )
-        for task in tasks[first : first + _LISTED]
-    )
+
+    tasks = [task for task in ordered if state in ("", task.state)]
+    places = () if scale == "fit" else tuple(_places(drawing))
     card = await fact(board.driver, lambda executor: signal_card(request, executor, row.id))
     return respond(
         request,
         WorkflowsShow(
             row=row,
             parts=tuple(counts_parts(row.counts)),
-            words=counts_words(row.counts) if row.counts else "no tasks",
+            failed=tuple(map(line, roots[:_NAMED])),
+            failures=len(roots),
+            because=len(causes),
             drawing=drawing,
             graph=GraphView(
                 drawing=drawing, selected=name, address=select, now=now, scale=ZOOMS[scale]
@@ -168,7 +182,7 @@ async def show(request: Request) -> Response:
             if drawing.foldable
             else (),
             task=await selected_task(request, row, drawing, name, address) if name else None,
-            lines=lines,
+            lines=tuple(map(line, tasks[first : first + _LISTED])),
             listed=len(tasks),
             first=first,
             states=_states(graph, state, address),
@@ -196,6 +210,12 @@ async def read(request: Request, id: str) -> tuple[WorkflowPageRow, WorkflowGrap
             raise NotFound(f"Workflow not found: {id[:200]}. It may have been removed.")
         graph = await pages.workflow_graph_get(id)
     return row, graph
+
+
+def _in_order(graph: WorkflowGraph, drawing: WorkflowDrawing) -> Sequence[WorkflowTaskRow]:
+    """Return the tasks as they are drawn, from left to right and from top to bottom."""
+    at = {task.name: (box.x, box.y) for box in drawing.boxes for task in box.tasks}
+    return sorted(graph.tasks, key=lambda task: at.get(task.name, (inf, inf)))
 
 
 def _places(drawing: WorkflowDrawing) -> Iterator[tuple[str, str]]:

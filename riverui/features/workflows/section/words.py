@@ -8,7 +8,6 @@ from datetime import datetime
 from riverui.domain.time import duration
 from riverui.features.workflows.domain.pages import (
     DELETED,
-    FAILED_TASKS,
     TASK_STATES,
     WORST_FIRST,
     WorkflowTaskRow,
@@ -45,12 +44,20 @@ def task_words(task: WorkflowTaskRow, now: datetime) -> str:
             return task.state
 
 
-def counts_words(counts: Mapping[str, int]) -> str:
-    """Return the progress of several tasks: "3,120 of 3,998 done, 2 failed"."""
+def counts_words(counts: Mapping[str, int], because: int = 0) -> str:
+    """Return the progress of several tasks: "3,120 of 3,998 done, 1 failed, 4 cancelled because of
+    it". So many of the cancelled ones were cancelled because another one failed.
+    """
     total, done = sum(counts.values()), counts.get("completed", 0)
-    failed = sum(counts.get(state, 0) for state in FAILED_TASKS)
-    text = "all done" if done == total else f"{number(done)} of {number(total)} done"
-    return f"{text}, {number(failed)} failed" if failed else text
+    failed = counts.get("discarded", 0) + counts.get(DELETED, 0)
+    cancelled = max(counts.get("cancelled", 0) - because, 0)
+    text = (
+        f"all {number(total)} done" if done == total else f"{number(done)} of {number(total)} done"
+    )
+    text += f", {number(failed)} failed" if failed else ""
+    text += f", {number(cancelled)} cancelled" if cancelled else ""
+    of = "it" if failed + cancelled == 1 else "them"
+    return text + (f", {number(because)} cancelled because of {of}" if because else "")
 
 
 def counts_parts(counts: Mapping[str, int]) -> list[tuple[str, int]]:
