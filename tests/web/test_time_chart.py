@@ -15,6 +15,7 @@ from riverui.web.assets import STATIC
 from riverui.web.view.chart_axes import Unit, time_ticks, value_axis, value_text
 from riverui.web.view.chart_data import Mark, Series, Shape, TimeChart
 from riverui.web.view.time_chart import MAX_COLUMNS, sparkline, time_chart
+from tests.cases import cases
 from tests.web.html import Element, parse
 
 START = datetime(2026, 11, 22, 13, 57, tzinfo=UTC)
@@ -225,25 +226,37 @@ def test_an_axis_has_three_round_ticks(
     assert [axis.place(value) for value, _ in axis.ticks] == [0, 0.5, 1]
 
 
+def test_a_large_chart_has_more_ticks_but_no_halves_of_jobs() -> None:
+    with cases() as case:
+        for top, unit, ticks in (
+            (1_430, Unit.JOBS, ["0", "500", "1,000", "1,500", "2,000"]),
+            (10, Unit.JOBS, ["0", "2", "4", "6", "8", "10"]),
+            (6, Unit.JOBS, ["0", "3", "6"]),
+            (0.31, Unit.SHARE, ["0 %", "10 %", "20 %", "30 %", "40 %"]),
+        ):
+            with case(f"{top} {unit}"):
+                axis = value_axis([top], unit, large=True)
+                assert [text for _, text in axis.ticks] == ticks
+
+
 @pytest.mark.parametrize(
     ("values", "ticks"),
     [
-        ([], ["10 ms", "100 ms", "1 s"]),
-        ([0], ["10 ms", "100 ms", "1 s"]),
-        ([0.02, 0.03], ["10 ms", "100 ms", "1 s"]),
-        ([0.002, 70], ["1 ms", "1 s", "10 m"]),
-        ([1], ["1 s", "10 s", "1 m"]),
-        ([2_700_000], ["1 d", "7 d", "30 d"]),
-        ([0.0001, 9e9], ["1 ms", "1 m", "30 d"]),
+        ([], ["10 ms", "30 ms", "100 ms", "300 ms", "1 s"]),
+        ([0, 0.02, 0.03], ["10 ms", "30 ms", "100 ms", "300 ms", "1 s"]),
+        ([0.002, 70], ["1 ms", "10 ms", "100 ms", "1 s", "10 s", "1 m", "10 m"]),
+        ([1], ["1 s", "3 s", "10 s", "30 s", "1 m"]),
+        ([2_700_000], ["1 d", "3 d", "7 d", "14 d", "30 d"]),
+        ([0.0001, 9e9], ["1 ms", "100 ms", "10 s", "10 m", "6 h", "30 d"]),
     ],
 )
 def test_a_logarithmic_axis_holds_all_times(values: Sequence[float], ticks: list[str]) -> None:
     axis = value_axis(values, Unit.SECONDS, logarithmic=True)
     assert [text for _, text in axis.ticks] == ticks
     places = [axis.place(value) for value, _ in axis.ticks]
-    assert places[0] == 0
-    assert places[2] == 1
-    assert 0.3 < places[1] < 0.7
+    assert (places[0], places[-1]) == (0, 1)
+    # Their texts have room in 132 px, and no half of the axis is without one.
+    assert all(0.13 <= after - before <= 0.4 for before, after in itertools.pairwise(places))
     assert [axis.place(value) for value in (0, 1e12)] == [0, 1]
 
 

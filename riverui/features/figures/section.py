@@ -6,9 +6,10 @@ import csv
 import io
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -72,6 +73,7 @@ async def show(request: Request) -> Response:
             written.headers["Content-Disposition"] = shown_as
         return written
     (card,) = await chart_cards(request, [name], figures, queue=queue, kind=kind)
+    card = structs.replace(card, chart=replace(card.chart, large=True))
 
     def address(other: Window) -> str:
         return chart_url(request, name, other, queue=queue, kind=kind)

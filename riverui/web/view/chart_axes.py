@@ -1,4 +1,4 @@
-"""Axes of charts: three round ticks for counts, shares and spans, and whole minutes for times."""
+"""Axes of charts: round ticks for counts, shares and spans, and whole minutes for times."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from math import ceil, log, log10
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from riverui.domain.time import duration
 from riverui.web.view.format import compact, number, percent
@@ -29,6 +29,22 @@ _SPANS = (
     (2_592_000.0, "30 d"),
 )
 """Spans at which a logarithmic axis may begin and end, in seconds."""
+_BETWEEN = (
+    (0.003, "3 ms"),
+    (0.03, "30 ms"),
+    (0.3, "300 ms"),
+    (3.0, "3 s"),
+    (30.0, "30 s"),
+    (180.0, "3 m"),
+    (1_800.0, "30 m"),
+    (10_800.0, "3 h"),
+    (43_200.0, "12 h"),
+    (259_200.0, "3 d"),
+    (1_209_600.0, "14 d"),
+)
+"""Spans at which it has ticks as well, where there is room."""
+_TICK_ROOM = 0.13
+"""Distance of two ticks of it at least, from 0 to 1: the height of their texts in small charts."""
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _TIME_STEPS = tuple(
     timedelta(seconds=seconds)
@@ -58,7 +74,7 @@ class Axis(Struct, frozen=True, kw_only=True):
     low: float
     top: float
     ticks: Sequence[tuple[float, str]]
-    """The value and label of three ticks, the lowest first."""
+    """The value and label of each tick, the lowest first."""
     log: bool = False
 
     def place(self, value: float) -> float:
@@ -71,8 +87,12 @@ class Axis(Struct, frozen=True, kw_only=True):
         return min(max(share, 0.0), 1.0)
 
 
-def value_axis(values: Iterable[float], unit: Unit, *, logarithmic: bool = False) -> Axis:
-    """Return an axis for all these values, on request a logarithmic one."""
+def value_axis(
+    values: Iterable[float], unit: Unit, *, logarithmic: bool = False, large: bool = False
+) -> Axis:
+    """Return an axis for all these values, on request a logarithmic one; a linear one has three
+    ticks, in a large chart more.
+    """
     found = list(values)
     if logarithmic:
         return _log_axis([value for value in found if value > 0])
@@ -83,9 +103,12 @@ def value_axis(values: Iterable[float], unit: Unit, *, logarithmic: bool = False
         top = _round_top(top, least=0.002)
     else:
         top = _round_top(top, least=2.0)
-    return Axis(
-        low=0.0, top=top, ticks=tuple((v, value_text(v, unit)) for v in (0.0, top / 2, top))
-    )
+    parts = 2
+    if large:
+        # Jobs are whole ones.
+        parts = next((n for n in (4, 5) if unit is not Unit.JOBS or top % n == 0), 2)
+    ticks = [top * n / parts for n in range(parts + 1)]
+    return Axis(low=0.0, top=top, ticks=[(tick, value_text(tick, unit)) for tick in ticks])
 
 
 def value_text(value: float, unit: Unit) -> str:
@@ -134,5 +157,11 @@ def _log_axis(values: Sequence[float]) -> Axis:
     # Three ticks need two steps; a wider axis has more room for slower jobs.
     while end - begin < 2:
         begin, end = (begin, end + 1) if end < last else (begin - 1, end)
-    ticks = (_SPANS[begin], _SPANS[(begin + end) // 2], _SPANS[end])
-    return Axis(low=ticks[0][0], top=ticks[2][0], ticks=ticks, log=True)
+    ends = _SPANS[begin], _SPANS[end]
+    axis = Axis(low=ends[0][0], top=ends[1][0], ticks=ends, log=True)
+    ticks = list(ends)
+    for tick in (*_SPANS[begin:end], *_BETWEEN):
+        apart = min(abs(axis.place(tick[0]) - axis.place(other)) for other, _ in ticks)
+        if apart >= _TICK_ROOM:
+            ticks.append(tick)
+    return structs.replace(axis, ticks=sorted(ticks))

@@ -76,6 +76,8 @@ class TimeChart:
     unfinished: bool = True
     """Whether the newest column is not over."""
     marks: Sequence[Mark] = ()
+    large: bool = False
+    """Whether it fills a page."""
     files: Sequence[tuple[str, str]] = ()
     """Names and addresses of its files."""
     nothing: str = "No data in this time range."

@@ -51,7 +51,7 @@ def time_chart(chart: TimeChart) -> Markup:
     """Return the chart with its legend and its table. Raise ValueError for over 120 columns."""
     if chart.columns > MAX_COLUMNS:
         raise ValueError(f"a chart has at most {MAX_COLUMNS} columns")
-    axis = value_axis(_heights(chart), chart.unit, logarithmic=chart.log)
+    axis = value_axis(_heights(chart), chart.unit, logarithmic=chart.log, large=chart.large)
     name, label = html.escape(chart.name), html.escape(plain(chart.label))
     plot = "".join(
         (
@@ -67,7 +67,7 @@ def time_chart(chart: TimeChart) -> Markup:
         )
     )
     return trusted(
-        f'<figure class="chart" id="chart-{name}">'
+        f'<figure class="chart{" large" if chart.large else ""}" id="chart-{name}">'
         f'<ul class="chart-legend">{"".join(map(_legend, chart.series))}</ul>'
         f'<div class="chart-frame"><svg class="chart-y" aria-hidden="true">{_y_labels(axis)}</svg>'
         f'<svg class="chart-plot" role="group" aria-label="{label}" data-chart'

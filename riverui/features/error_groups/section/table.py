@@ -103,8 +103,9 @@ def _numbers(lines: Lines, context: PageContext) -> list[str]:
 
 
 def _sparks(lines: Lines, context: PageContext) -> list[str]:
+    scale = [hour for line in lines for hour in line.hours]
     return [
-        sparkline(line.hours, label=_spark_words(line), unit=Unit.JOBS, css="series-1")
+        sparkline(line.hours, label=_spark_words(line), unit=Unit.JOBS, scale=scale)
         if any(line.hours)
         else ""
         for line in lines
