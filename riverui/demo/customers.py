@@ -21,9 +21,9 @@ from riverui.errors import DatabaseError
 
 _TICK = 0.5
 """Seconds between two rounds: the dashboard refreshes every few seconds."""
-_PER_SECOND = 1.5
-"""Average new jobs a second: as many as the shop's workers complete."""
-_BURST = 40
+_PER_SECOND = 0.9
+"""Average new jobs a second: with those of campaigns and fulfilment as many as in the history."""
+_BURST = 10
 """Push notifications of one campaign: enough to see a queue grow and shrink."""
 _HELD_EVERY = timedelta(seconds=12)
 """Time between two payments that are put on hold."""

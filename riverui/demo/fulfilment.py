@@ -37,15 +37,15 @@ log = logging.getLogger("shop.fulfilment")
 
 _KEY = b"a key of 32 bytes, for the demo!"
 """Encrypts the args of payouts. A real one is a secret."""
-_PAGES = 4_000
-"""Pages of a book: a very wide workflow."""
-_BOOK_EVERY = timedelta(minutes=80)
+_PAGES = 24
+"""Pages of a book: a wide workflow, whose jobs are scanned within a minute."""
+_BOOK_EVERY = timedelta(minutes=10)
 """Time between two books: longer than one takes, so that most workflows are orders."""
-_ORDER_EVERY = timedelta(seconds=15)
-"""Time between two orders: about as long as one takes, so that one or two are running."""
+_ORDER_EVERY = timedelta(seconds=40)
+"""Time between two orders: longer than most take, so that one is running at most times."""
 _APPROVED_AFTER = timedelta(seconds=40)
 """How long a person takes to approve an order."""
-_OTHERS_EVERY = timedelta(seconds=4)
+_OTHERS_EVERY = timedelta(seconds=20)
 """Time between two rounds of the other jobs, so that they are a small part of all jobs."""
 _TENANTS = ("acme", "globex", "initech", "umbrella", "hooli")
 _DECLINED = 0.06
@@ -63,6 +63,10 @@ class Step:
     kind: ClassVar[str] = "order_step"
     order: int
     step: str
+
+    def insert_opts(self) -> InsertOpts:
+        """Return the queue of orders."""
+        return InsertOpts(queue="orders", max_attempts=2)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,7 +118,7 @@ class AskVendor:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SendNewsletter:
-    """A newsletter to one customer: a hundred go out together."""
+    """A newsletter to one customer: eight go out together."""
 
     kind: ClassVar[str] = "send_newsletter"
     to: str
@@ -161,7 +165,7 @@ def fulfilment_client(driver: Driver, rng: Random) -> Client:
             plugins=[Encryption(keys=[_KEY], include_kinds=[PayOut.kind])],
             queues={
                 "orders": QueueConfig(max_workers=12),
-                "scans": QueueConfig(max_workers=3),
+                "scans": QueueConfig(max_workers=4),
                 "accounts": QueueConfig(max_workers=10),
                 "tenants": QueueConfig(
                     max_workers=20,
@@ -272,19 +276,18 @@ class Orders:
         def step(name: str) -> Step:
             return Step(order=number, step=name)
 
-        opts = InsertOpts(queue="orders", max_attempts=2)
         order = self._client.workflows.new(f"Order {number}")
-        charge = order.add("charge", step("charge"), opts)
-        pack = order.add("pack", step("pack"), opts, deps=[charge])
-        label = order.add("print label", step("print label"), opts, deps=[charge])
+        charge = order.add("charge", step("charge"))
+        pack = order.add("pack", step("pack"), deps=[charge])
+        label = order.add("print label", step("print label"), deps=[charge])
         deps = [pack, label]
         if large := self._rng.random() < 0.3:
             approved = SignalTerm("approved", key="approval", label="Approved by finance")
             late = TimerTerm("late", after=timedelta(minutes=5), label="Nobody answered in time")
             wait = Wait("approved || late", [approved, late])
-            deps.append(order.add("approve", step("approve"), opts, deps=[charge], wait=wait))
-        ship = order.add("ship", step("ship"), opts, deps=deps)
-        order.add("send receipt", step("send receipt"), opts, deps=[ship])
+            deps.append(order.add("approve", step("approve"), deps=[charge], wait=wait))
+        ship = order.add("ship", step("ship"), deps=deps)
+        order.add("send receipt", step("send receipt"), deps=[ship])
         await order.insert()
         if large:
             self._to_approve.append((now + _APPROVED_AFTER, order.id))
@@ -311,10 +314,10 @@ class Orders:
                 SyncCatalogue(tenant_id=rng.choice(_TENANTS), article=rng.randrange(100_000)),
             ]
         if due("newsletter", now, timedelta(minutes=3)):
-            jobs += [SendNewsletter(to=f"customer-{n}@example.com") for n in range(100)]
+            jobs += [SendNewsletter(to=f"customer-{n}@example.com") for n in range(8)]
         if due("payout", now, timedelta(seconds=50)):
             iban = f"DE{rng.randrange(10**20):020}"
             jobs.append(PayOut(iban=iban, cents=rng.randrange(100, 90_000)))
         if due("import", now, timedelta(minutes=6)):
-            jobs += [SyncCatalogue(tenant_id="acme", article=n) for n in range(120)]
+            jobs += [SyncCatalogue(tenant_id="acme", article=n) for n in range(6)]
         return jobs

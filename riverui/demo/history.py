@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -24,17 +23,14 @@ from riverui.storage.interface.sql_blocks import number, read_blocks
 Row = dict[str, Any]
 """Names and values of columns, ready for `encode`."""
 
-PAUSED_FOR = timedelta(minutes=38)
-"""How long ago the paused queue was paused: long enough for jobs to pile up in it."""
-
 DEPLOYED = timedelta(hours=7)
 """How long ago the workers were last replaced."""
 
 _DAY = timedelta(hours=24)
 """Length of the history: as long as River keeps completed jobs."""
 
-_PILED_UP = 34
-"""Jobs in the paused queue: one a minute since it was paused."""
+_GROWTH = timedelta(minutes=138)
+"""How long ago a third as many jobs came as now: a morning, after which the rate stays."""
 
 _HELD = 5
 """Payments that are pending: some to try the buttons on."""
@@ -113,8 +109,7 @@ def new_job(kind: Kind, now: datetime, rng: Random) -> Row:
 def history(
     now: datetime, rng: Random, *, jobs: int, since: datetime | None = None
 ) -> Iterator[Row]:
-    """Yield the jobs of the shop's last day, oldest first: most are completed, some wait, one is
-    stuck.
+    """Yield the jobs of the shop's last day, oldest first: most are completed, some wait.
 
     `since` limits it to jobs that do not exist yet.
     """
@@ -126,29 +121,23 @@ def history(
             yield row
     if since is not None:
         return
-    for place in range(_PILED_UP):
-        yield new_job(BY_NAME["data_import"], now - PAUSED_FOR * place / _PILED_UP, rng)
     for place in range(_HELD):
         yield new_job(BY_NAME["payment_capture"], now - timedelta(seconds=11 * place), rng) | {
             "state": JobState.PENDING
         }
-    yield _stuck(now, rng)
 
 
 def _age(rng: Random) -> timedelta:
-    """Return a random age within the last day: more recent ones, and more by day than by night."""
-    while True:
-        share: float = rng.random() ** 1.4
-        if rng.random() < 0.6 + 0.4 * math.cos(2 * math.pi * share):
-            return _DAY * share
+    """Return a random age within the last day: fewer jobs came, the longer ago that is."""
+    while (age := rng.expovariate(1) * _GROWTH) > _DAY:
+        pass
+    return age
 
 
 def live(row: Row, now: datetime, rng: Random, *, worked_until: datetime | None = None) -> None:
     """Simulate the job until now; no worker has fetched it since `worked_until`."""
     kind = BY_NAME[row["kind"]]
     row |= {"attempt": 0, "attempted_by": [], "errors": []}
-    if any(queue.paused for queue in QUEUES if queue.name == kind.queue):
-        worked_until = now - PAUSED_FOR
     while row["state"] not in FINALIZED:
         started_at = row["scheduled_at"] + timedelta(seconds=rng.expovariate(2))
         if row["scheduled_at"] > now:
@@ -197,23 +186,6 @@ def _attempt(row: Row, kind: Kind, started_at: datetime, now: datetime, rng: Ran
             del row["finalized_at"]
 
 
-def _stuck(now: datetime, rng: Random) -> Row:
-    """Return a job whose worker has died, of a kind without a time limit: it is not rescued."""
-    kind = BY_NAME["video_transcode"]
-    started_at = now - timedelta(hours=3, minutes=12)
-    row = new_job(kind, started_at - timedelta(seconds=2), rng)
-    made = plan(kind, row["args"], row["metadata"]["trace_id"], 1, 0)
-    until = started_at + timedelta(seconds=made.seconds * 0.4)
-    log = log_text(kind, made, started_at, until)
-    row["metadata"]["river:log"] = [{"attempt": 1, "log": log}]
-    return row | {
-        "state": JobState.RUNNING,
-        "attempt": 1,
-        "attempted_at": started_at,
-        "attempted_by": [client_ids("python", now - _DAY)[0]],
-    }
-
-
 _FIRST_ID = 4_812_000
 """The id of the first job, as in a database that is not new."""
 
@@ -230,8 +202,7 @@ async def seed(url: str, rng: Random, *, jobs: int) -> None:
         (newest,) = await _run(connection, sql["job_get_newest"])
         since = newest["created_at"]
         if since is None:
-            paused_at = {queue.name: now - PAUSED_FOR for queue in QUEUES if queue.paused}
-            await _begin(connection, sql, paused_at)
+            await _begin(connection, sql, {})
         await _insert(connection, sql, list(history(now, rng, jobs=jobs, since=since)))
 
 
@@ -239,12 +210,15 @@ async def write(
     url: str,
     *,
     rows: Sequence[Row],
-    paused_at: Mapping[str, datetime],
+    paused_at: Mapping[str, datetime] | None = None,
     marks: Sequence[tuple[datetime, str]] = (),
 ) -> None:
-    """Insert jobs, the shop's queues, some of them paused, and marks into an empty database."""
+    """Insert jobs and marks; with `paused_at` into an empty database, which gets the shop's queues,
+    some of them paused.
+    """
     async with _writing(url) as (connection, sql):
-        await _begin(connection, sql, paused_at)
+        if paused_at is not None:
+            await _begin(connection, sql, paused_at)
         await _insert(connection, sql, rows)
         for at, label in marks:
             await _run(connection, sql["mark_insert"], at=at, label=label)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -14,6 +14,7 @@ from riverui.demo.history import DEPLOYED, Row, live, new_job, write
 from riverui.demo.shop import BY_NAME, KINDS, LANGUAGE, QUEUES, Kind, client_ids
 from riverui.domain.health import Cause
 from riverui.domain.jobs import JobState
+from riverui.engine.client import Client
 from riverui.storage.interface import Driver
 
 _PER_SECOND = 0.7
@@ -36,11 +37,13 @@ class Fault:
 
 
 class Past:
-    """The jobs of the last hour."""
+    """The jobs of the last hour, or of an incident that begins now in a running demo."""
 
-    def __init__(self, now: datetime, rng: Random) -> None:
+    def __init__(self, now: datetime, rng: Random, *, begins: bool = False) -> None:
         self.now = now
         self.rng = rng
+        self.begins = begins
+        """Whether the demo runs already, and has a past of its own."""
         self.rows: list[Row] = []
         self.paused_at: dict[str, datetime] = {}
         """Paused queues, with the time."""
@@ -60,13 +63,11 @@ class Past:
         """Add jobs of these kinds that were inserted and worked as usual, until so long ago,
         without jobs that would still be running.
         """
-        paused = {queue.name for queue in QUEUES if queue.paused}
-        chosen = [kind for kind in kinds if kind.queue not in paused]
-        shares = [kind.share for kind in chosen]
+        shares = [kind.share for kind in kinds]
         rate = _PER_SECOND * sum(shares) / sum(kind.share for kind in KINDS)
-        age = since
+        age = until if self.begins else since
         while (age := age - timedelta(seconds=self.rng.expovariate(rate))) > until:
-            kind = self.rng.choices(chosen, shares)[0]
+            kind = self.rng.choices(tuple(kinds), shares)[0]
             row = new_job(kind, self.now - age, self.rng)
             live(row, self.now, self.rng, worked_until=self.now - until)
             if row["state"] != JobState.AVAILABLE:
@@ -144,21 +145,44 @@ async def prepare(
         await db.leader.attempt_elect(past.client("default"), ttl=_TERM)
 
 
+class Stage:
+    """A running demo, in which incidents are played."""
+
+    def __init__(self, client: Client, url: str) -> None:
+        self.faults: dict[str, Fault] = {}
+        """The present faults by kind."""
+        self._client = client
+        self._url = url
+
+    async def play(self, incident: Incident | None) -> None:
+        """End the present incident, and begin this one."""
+        self.faults.clear()
+        await self._client.queue_resume("*")
+        if incident is not None:
+            past = Past(datetime.now(UTC), Random(), begins=True)
+            incident.past(past)
+            await write(self._url, rows=past.rows, marks=past.marks)
+            self.faults.update(incident.faults)
+            for queue in past.paused_at:
+                await self._client.queue_pause(queue)
+
+
 def _dead_worker(past: Past) -> None:
     past.steady()
-    # Longer ago than the report waits for a client, and less than the hour after which River
-    # rescues jobs.
-    killed = timedelta(minutes=12)
+    # Longer ago than the report waits for a client; a running demo rescues the jobs two minutes
+    # later.
+    killed = timedelta(minutes=8 if past.begins else 12)
     client = past.client("webhooks", 2)
     for kind, count in (("webhook_delivery", 5), ("email_send", 3), ("payment_capture", 1)):
         past.run(kind, count, client=client, since=killed)
 
 
 def _all_paused(past: Past) -> None:
-    paused = timedelta(minutes=14)
+    paused = timedelta(minutes=0 if past.begins else 14)
     past.steady(until=paused)
     past.paused_at = {queue.name: past.now - paused for queue in QUEUES}
-    for kind, count in (("email_send", 220), ("webhook_delivery", 200), ("fraud_check", 60)):
+    waiting = {} if past.begins else {"email_send": 220, "webhook_delivery": 200, "fraud_check": 60}
+    for kind, count in waiting.items():
         past.add(kind, count, since=paused)
 
 
@@ -167,6 +191,9 @@ _SLOW_SECONDS = 55.0
 
 
 def _slow_dependency(past: Past) -> None:
+    if past.begins:
+        past.add("fraud_check", 20, since=timedelta(0))
+        return
     slow = timedelta(minutes=9)
     past.steady(until=slow)
     past.steady(since=slow, kinds=[kind for kind in KINDS if kind.queue != "default"])
@@ -195,8 +222,10 @@ _BUG = Failure(raises=_add_fee)
 
 def _bad_deploy(past: Past) -> None:
     past.steady()
-    deployed = timedelta(minutes=9)
+    deployed = timedelta(minutes=0 if past.begins else 9)
     past.marks.append((past.now - deployed, "v1.4.2"))
+    if past.begins:
+        return
     since, until = deployed - timedelta(seconds=30), timedelta(seconds=5)
     past.fail("email_send", 170, _BUG, since=since, until=until)
 
@@ -238,32 +267,30 @@ INCIDENTS: Mapping[str, Incident] = {
     for incident in (
         Incident(
             name="dead-worker",
-            summary="A worker process was killed 12 minutes ago. The nine jobs that it held still"
-            " count as running; the other workers go on.",
+            summary="A worker process was killed. The nine jobs that it held still count as"
+            " running; the other workers go on.",
             cause=Cause.LOST_CLIENT,
             past=_dead_worker,
             loses_jobs=True,
         ),
         Incident(
             name="all-paused",
-            summary="All queues were paused for a release 14 minutes ago, and nobody has resumed"
-            " them.",
+            summary="All queues were paused for a release, and nobody has resumed them.",
             cause=Cause.PAUSED,
             past=_all_paused,
         ),
         Incident(
             name="slow-dependency",
-            summary="The service that fraud_check asks answers after 55 seconds instead of two,"
-            " since 9 minutes. Its jobs hold every slot of the queue default, and others wait"
-            " behind them.",
+            summary="The service that fraud_check asks answers after 55 seconds instead of two."
+            " Its jobs hold every slot of the queue default, and others wait behind them.",
             cause=Cause.SLOW_KIND,
             past=_slow_dependency,
             faults={"fraud_check": Fault(seconds=_SLOW_SECONDS)},
         ),
         Incident(
             name="bad-deploy",
-            summary="Release v1.4.2 was deployed 9 minutes ago; since then most attempts of"
-            " email_send fail with a TypeError.",
+            summary="Release v1.4.2 was deployed. Most attempts of email_send now fail with a"
+            " TypeError.",
             cause=Cause.DEPLOY,
             past=_bad_deploy,
             faults={"email_send": Fault(failing=0.8, failure=_BUG)},

@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -21,8 +21,9 @@ from riverui.cli.serve.server import StoppableServer, address, listen, listen_fr
 from riverui.demo.customers import Customers, periodic_jobs, repeat
 from riverui.demo.fulfilment import Orders, fulfilment_client, leader_settings
 from riverui.demo.history import seed
-from riverui.demo.incidents import Incident, prepare
+from riverui.demo.incidents import Fault, Incident, Stage, prepare
 from riverui.demo.postgres import EmbeddedPostgres
+from riverui.demo.section import demo_section
 from riverui.demo.shop import LANGUAGE, QUEUES, client_ids
 from riverui.demo.workers import shop_workers
 from riverui.domain.jobs import JobState
@@ -37,7 +38,8 @@ from riverui.storage.migrations import migrate
 from riverui.web.app import build_app
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig, ServeConfig, is_loopback
-from riverui.web.http.context import AppOptions
+from riverui.web.http.context import AppOptions, Sections
+from riverui.web.sections import SECTIONS
 
 _DATABASE = "shop"
 _INCIDENT_DATABASE = "incident"
@@ -115,6 +117,7 @@ async def _run(
         await prepare(driver, url, incident, now=datetime.now(UTC), rng=Random(_SEED))
         badge = DashboardConfig(env_color="amber", env_name=incident.name)
         summary = f"{incident.name}\n  {incident.summary}"
+    stage = Stage(Client(driver), url)
     app = build_app(
         driver,
         SignIn(no_auth=True),
@@ -125,6 +128,7 @@ async def _run(
             if is_loopback(config.host)
             else None,
             inserter=JobInserter(Client(driver)),
+            sections=Sections(*SECTIONS, demo_section(stage)) if incident is None else None,
             standalone=True,
         ),
     )
@@ -147,7 +151,7 @@ async def _run(
         f"  Ctrl-C stops it. Its data is kept in {home}; --fresh starts over."
     )
     try:
-        async with working(driver, incident):
+        async with working(driver, incident, stage.faults):
             await server.serve(sockets=[sock])
     finally:
         await driver.close()
@@ -164,14 +168,17 @@ async def _create_database(url: str, name: str, *, anew: bool) -> None:
 
 
 @contextlib.asynccontextmanager
-async def working(driver: Driver, incident: Incident | None = None) -> AsyncIterator[list[Client]]:
+async def working(
+    driver: Driver, incident: Incident | None = None, faults: Mapping[str, Fault] | None = None
+) -> AsyncIterator[list[Client]]:
     """Insert and work the shop's jobs, as in the incident, during the block; cancel running jobs at
-    its end.
+    its end. Without an incident, kinds have these `faults`, which may change.
     """
+    faults = incident.faults if incident else {} if faults is None else faults
     now, rng = datetime.now(UTC), Random()
     languages = sorted(set(LANGUAGE.values()))
     with _logging_to_the_database_only():
-        clients = [_client(driver, language, now, rng, incident) for language in languages]
+        clients = [_client(driver, language, now, faults, incident) for language in languages]
         inserting = [Customers(clients[0], rng, campaigns=incident is None).insert]
         if incident is None:
             clients.append(fulfilment_client(driver, rng))
@@ -220,14 +227,16 @@ async def release_jobs(driver: Driver) -> None:
                     scheduled_at=now,
                 )
                 for row in running
-                # One job is stuck on purpose, for hours.
-                if row.attempted_at and now - row.attempted_at < timedelta(hours=1)
             ]
         )
 
 
 def _client(
-    driver: Driver, language: str, now: datetime, rng: Random, incident: Incident | None
+    driver: Driver,
+    language: str,
+    now: datetime,
+    faults: Mapping[str, Fault],
+    incident: Incident | None,
 ) -> Client:
     config = ClientConfig(
         id=client_ids(language, now)[0],
@@ -239,8 +248,8 @@ def _client(
         },
         # In an incident lost jobs are found by the health report, not by the rescuer.
         rescue_stuck_jobs_after=_RESCUED_AFTER if incident is None else None,
-        workers=shop_workers(incident.faults if incident else {}),
-        **(leader_settings(*periodic_jobs(rng)) if incident is None else {}),
+        workers=shop_workers(faults),
+        **(leader_settings(*periodic_jobs(Random())) if incident is None else {}),
     )
     return Client(driver, config)
 

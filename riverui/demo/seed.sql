@@ -33,4 +33,5 @@ select setval('river_job_id_seq', :id);
 select max(created_at) as created_at from river_job;
 
 -- name: mark_insert
-insert into riverui_mark (at, label) values (date_trunc('minute', :at::timestamptz, 'UTC'), :label::text);
+insert into riverui_mark (at, label) values (date_trunc('minute', :at::timestamptz, 'UTC'), :label::text)
+on conflict do nothing;

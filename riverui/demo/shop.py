@@ -21,7 +21,6 @@ class Queue:
     name: str
     language: str
     workers: int
-    paused: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,7 +61,7 @@ QUEUES = (
     Queue(name="billing", language="go", workers=3),
     Queue(name="media", language="python", workers=8),
     Queue(name="reports", language="python", workers=3),
-    Queue(name="imports", language="python", workers=2, paused=True),
+    Queue(name="imports", language="python", workers=2),
 )
 
 _HOSTS = (
@@ -99,7 +98,7 @@ KINDS = (
             "INFO accepted by relay code=250 message_id=<{hex}@shop.example>",
         ),
         failures=failures.EMAIL,
-        doomed=0.008,
+        doomed=0.002,
         later=0.06,
         max_attempts=12,
         tags=("transactional",),
@@ -117,7 +116,7 @@ KINDS = (
         ),
         failures=failures.WEBHOOK,
         flaky=0.05,
-        doomed=0.012,
+        doomed=0.003,
         snoozed=0.03,
         max_attempts=8,
         priority=2,

@@ -62,11 +62,11 @@ def args_type(kind: Kind) -> type[ShopArgs]:
 class ShopWorker(Worker[Any]):
     """Works one kind of the shop's jobs."""
 
-    def __init__(self, kind: Kind, fault: Fault | None = None) -> None:
+    def __init__(self, kind: Kind, faults: Mapping[str, Fault]) -> None:
         self.kind = kind
         self.logger = logging.getLogger(f"shop.{kind.name}")
         self.timeout = NO_LIMIT if kind.unlimited else None
-        self._fault = fault
+        self._faults = faults
 
     async def work(self, job: Job[ShopArgs]) -> None:
         """Carry out the plan."""
@@ -87,7 +87,7 @@ class ShopWorker(Worker[Any]):
         metadata, args = json.loads(job.metadata), job.args.data
         fate = str(metadata.get("trace_id", job.id))
         made = plan(self.kind, args, fate, job.attempt, metadata.get("snoozes", 0))
-        fault = self._fault
+        fault = self._faults.get(self.kind.name)
         if fault is None:
             return made
         seconds = fault.seconds or made.seconds
@@ -182,9 +182,9 @@ _WORKERS = {
 
 
 def shop_workers(faults: Mapping[str, Fault]) -> Workers:
-    """Return a worker for each kind of the shop, with the faults of an incident."""
+    """Return a worker for each kind of the shop, which has the faults that are there by then."""
     workers = Workers()
     for kind in KINDS:
         worker = _WORKERS.get(kind.name, ShopWorker)
-        workers.add(worker(kind, faults.get(kind.name)), args_type=args_type(kind))
+        workers.add(worker(kind, faults), args_type=args_type(kind))
     return workers

@@ -23,7 +23,7 @@ from riverui.web.api import routes as api
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
 from riverui.web.http import health, problems, static
-from riverui.web.http.context import PUBLIC, AppOptions, Dashboard, Service
+from riverui.web.http.context import PUBLIC, AppOptions, Dashboard, Sections, Service
 from riverui.web.http.counts import Counts
 from riverui.web.http.gate import ADMISSION, REFRESHES, GateMiddleware
 from riverui.web.http.metrics import MeasuredDriver, Metrics
@@ -65,9 +65,9 @@ def build_app(
     """
     options = options or AppOptions()
     board = make_dashboard(driver, config or DashboardConfig(), pilot, options)
-    for service in (*SERVICES, *SECTIONS.services):
+    for service in (*SERVICES, *board.sections.services):
         board.get(service)
-    routes, authenticate = route_table(), sign_in.decider()
+    routes, authenticate = route_table(board.sections), sign_in.decider()
     gate = Middleware(GateMiddleware, board, routes, authenticate=authenticate, options=options)
     middleware = [gate]
     if board.replica is not None:
@@ -127,25 +127,25 @@ def make_dashboard(
         primary=driver,
         reads=reads,
         replica=replica,
-        sections=SECTIONS,
+        sections=options.sections or SECTIONS,
         signer=URLSafeTimedSerializer(config.secret_key or secrets.token_urlsafe(32), "riverui"),
         workers=options.workers,
     )
 
 
-def route_table() -> tuple[GuardedRoute, ...]:
+def route_table(sections: Sections = SECTIONS) -> tuple[GuardedRoute, ...]:
     """Return all routes in the order in which they are matched. Raise ValueError for one that needs
     a right that no section declares.
     """
     table = (
         GuardedRoute("GET", "/robots.txt", "robots", PUBLIC, robots),
-        *(route for section in SECTIONS for route in section.routes),
+        *(route for section in sections for route in section.routes),
         GuardedRoute("GET", "/static/{hash}/{path:river_rest}", "static", PUBLIC, static.show),
         # The API reference lists endpoints in this order.
         *api.ROUTES,
-        *(route for section in SECTIONS for route in section.api),
+        *(route for section in sections for route in section.api),
     )
-    return guarded(table, SECTIONS.rights)
+    return guarded(table, sections.rights)
 
 
 async def robots(request: Request) -> Response:

@@ -81,7 +81,8 @@ def flood(world: World) -> Truth | None:
     minutes = rng.uniform(20, 70)
     pace = _tight(world, queue, kind, minutes)
     count = int(min(max(pace * minutes, 60), _MOST_JOBS))
-    over = rng.choice((5.0, 60.0, 900.0))
+    # Within a quarter of an hour, if that is faster than they are worked.
+    over = rng.choice((5.0, 60.0, 900.0 if count > 2 * pace * 15 else 5.0))
     for n in range(count):
         at = over * n / count
         world.added.append(Job(kind, at, at))

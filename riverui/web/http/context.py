@@ -96,6 +96,8 @@ class Section:
     """Its state: made with the app, started and closed with its lifespan."""
     marks: Service[Any] | None = None
     """Its `MarkReader`: moments that charts mark, such as deploys."""
+    front_card: str = ""
+    """The template of what it adds to the front page; empty for nothing."""
     job_cards: tuple[JobCard, ...] = ()
     """Cards that it adds to the page of a job."""
     kind_cards: tuple[KindCard, ...] = ()
@@ -124,6 +126,7 @@ class Sections:
         self.template_globals = {
             name: value for section in sections for name, value in section.template_globals.items()
         }
+        self.front_cards = tuple(section.front_card for section in sections if section.front_card)
         self.services = tuple(service for section in sections for service in section.services)
         self.marks = next((section.marks for section in sections if section.marks), None)
         self.job_cards = tuple(card for section in sections for card in section.job_cards)
@@ -171,6 +174,8 @@ class AppOptions:
     limits: DashboardLimits | None = None
     name: str = ""
     """The name of this process, by which other dashboards of the database know it."""
+    sections: Sections | None = None
+    """What it consists of; None for all of riverui's sections."""
     standalone: bool = False
     """Whether `riverui serve` runs it."""
     standby: Driver | None = None

@@ -271,7 +271,9 @@ class Templates:
 
 
 TEMPLATES = Service(
-    make=lambda board: Templates(board.sections.template_globals),
+    make=lambda board: Templates(
+        {**board.sections.template_globals, "front_cards": board.sections.front_cards}
+    ),
     start=Templates.start,
     close=Templates.close,
 )
