@@ -79,7 +79,7 @@ async def worked(
     is cancelled between the conditions.
     """
     workers = Workers()
-    workers.add(WORKERS[kind.name](kind), args_type=args_type(kind))
+    workers.add(WORKERS[kind.name](kind, {}), args_type=args_type(kind))
     queues = {"default": QueueConfig(max_workers=5)}
     config = ClientConfig(queues=queues, workers=workers, leader_election_disabled=True)
     metadata = {"trace_id": fate(kind, wanted)}

@@ -227,7 +227,7 @@ async def test_a_job_shows_its_workflow(pages: httpx2.AsyncClient, own: Connecti
     card = page.one("section", aria_labelledby="workflow-title")
     assert card.link(HOSTILE) == "/workflows/w1?task=ship"
     assert card.link("pack") == f"/jobs/{made['pack']}"
-    assert "It waits for “pack” (running)" in page.one(class_="explain").text
+    assert "It waits for “pack” (running)" in page.one(class_="job-why").text
     other = await factory.job(own, metadata={"workflow_id": "w1"})
     assert not (await get(pages, f"/jobs/{other}")).all(id="workflow-title")
 
