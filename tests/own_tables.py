@@ -40,3 +40,13 @@ async def periodic_job(connection: AsyncConnection[Any], job_id: str) -> None:
     await connection.execute(
         "insert into riverui_periodic_job (id, next_run_at) values (%s, now())", [job_id]
     )
+
+
+async def incident(connection: AsyncConnection[Any], incident_id: str) -> None:
+    """Keep an open incident, in a table that may have to be made."""
+    await create(connection)
+    await connection.execute(
+        "insert into riverui_incident (id, opened_at, seen_at, cause, level, title)"
+        " values (%s, now(), now(), 'failures', 'warn', 'mail_send is failing.')",
+        [incident_id],
+    )

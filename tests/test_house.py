@@ -85,6 +85,7 @@ _TALLIES = "the counts of attempts that figures store, for type checkers only"
 _DURABLE = "the page and the API of periodic jobs show durable ones too"
 _FIGURES = "figures of pages and metrics come from their reader"
 _LIMITS = "the page and the API set limits of jobs at once and rate limits"
+_INCIDENTS = "the front page, the health report and the metrics have the open incidents"
 _OPERATIONS = "actions on all matching jobs are operations"
 NAMES_FEATURES = {
     "actions/health.py": _LIVES,
@@ -99,6 +100,7 @@ NAMES_FEATURES = {
     "engine/work/candidate_fetch.py": _TYPES,
     "engine/work/job_runner.py": _TALLIES,
     "engine/work/outcome_writes.py": _TALLIES,
+    "web/api/diagnoses.py": _INCIDENTS,
     "web/app.py": _FIGURES,
     "web/config.py": _TYPES,
     "web/http/context.py": _FIGURES,
@@ -110,7 +112,8 @@ NAMES_FEATURES = {
     "web/sections/jobs/bulk.py": _OPERATIONS,
     "web/sections/jobs/usual.py": _FIGURES,
     "web/sections/overview/facts.py": _FIGURES,
-    "web/sections/overview/index.py": _OPERATIONS,
+    "web/sections/overview/index.py": _INCIDENTS,
+    "web/sections/overview/metrics.py": _INCIDENTS,
     "web/sections/periodic/__init__.py": _DURABLE,
     "web/sections/periodic/api.py": _DURABLE,
     "web/sections/periodic/index.py": _DURABLE,

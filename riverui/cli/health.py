@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +14,7 @@ from riverui.errors import ConfigError, RiveruiError
 
 if TYPE_CHECKING:
     from riverui.domain.health import HealthReport
+    from riverui.features.incidents.domain import Incident
     from riverui.storage.interface import Driver
 
 CODES = {"ok": 0, "warn": 1, "unknown": 1, "critical": 2}
@@ -49,7 +50,7 @@ def health(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
         else:
             from riverui.cli.direct import read
 
-            report = HealthReportAnswer.from_report(read(values, environ, _report))
+            report = HealthReportAnswer.from_report(*read(values, environ, _report))
     except RiveruiError as error:
         raise ConfigError(str(error)) from None
     if as_json:
@@ -59,11 +60,14 @@ def health(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
     return CODES[report.level]
 
 
-async def _report(driver: Driver) -> HealthReport:
-    """Return the report on a database, reading its figures first."""
+async def _report(driver: Driver) -> tuple[HealthReport, Sequence[Incident]]:
+    """Return the report on a database, reading its figures first, and its open incidents."""
     from riverui.actions.health import health_report
     from riverui.actions.report_list import MARKS
     from riverui.features.figures.reader.figure_reader import FigureReader
+    from riverui.features.incidents.domain import baselines
+    from riverui.features.incidents.store import IncidentStore
+    from riverui.storage.tables import installed
     from riverui.web.config import DashboardConfig
 
     figures = FigureReader(driver, DashboardConfig())
@@ -73,6 +77,13 @@ async def _report(driver: Driver) -> HealthReport:
             await collector.tick()
             while time.monotonic() < until and await collector.fill():
                 pass
-        return await health_report(driver, figures, usual=figures, marks=MARKS(driver))
+        opened: Sequence[Incident] = ()
+        async with driver.reading() as executor:
+            if await installed(executor):
+                opened = await IncidentStore(executor).incident_open_list()
+        report = await health_report(
+            driver, figures, usual=figures, marks=MARKS(driver), baselines=baselines(opened)
+        )
+        return report, opened
     finally:
         await figures.close()

@@ -80,9 +80,9 @@ class Link(Struct, frozen=True, kw_only=True):
 
     label: str
     page: str
-    """queue, queues, queue_limits, jobs, job, workflow, workers or about."""
+    """queue, queues, queue_limits, jobs, job, workflow, workers, incident or about."""
     name: str = ""
-    """The queue, the workflow or the job's id; empty for lists."""
+    """The queue, the workflow, or the id of the job or the incident; empty for lists."""
     state: str = ""
     """For jobs: only those in this state."""
     queue: str = ""

@@ -21,7 +21,7 @@ from riverui.web.config import DashboardConfig
 from riverui.web.http.context import PUBLIC, SIGNED_IN
 from riverui.web.http.routes import GuardedRoute, GuardedRouter, guarded
 from tests.factory import Make
-from tests.own_tables import dead_letter
+from tests.own_tables import dead_letter, incident
 from tests.web.stand_ins import DeadDriver, browser, dashboard
 from tests.workflows import workflow
 
@@ -228,15 +228,17 @@ async def seed(make: Make) -> None:
     await make.leader()
     await dead_letter(make.connection, 1)
     await workflow(make.connection, {"only": ("running", ())}, id="1")
+    await incident(make.connection, "1")
 
 
 async def everything(make: Make) -> dict[str, list[str]]:
-    """Return every row of every table, as text, but for what dashboards write unasked: figures and
-    error groups.
+    """Return every row of every table, as text, but for what dashboards write unasked: figures,
+    error groups and incidents.
     """
     tables = await make.execute(
         "select relname from pg_class where relkind = 'r' and relname like 'river%'"
-        " and relname not in ('riverui_rollup', 'riverui_error_group')"
+        " and relname not in ('riverui_rollup', 'riverui_error_group', 'riverui_incident',"
+        " 'riverui_lease')"
     )
     found = {}
     for row in await tables.fetchall():

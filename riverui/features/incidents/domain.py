@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Self
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,13 +23,17 @@ BACK_WITHIN = timedelta(minutes=15)
 """How soon after its end a cause that comes back reopens its incident instead of a new one."""
 BEFORE = timedelta(minutes=30)
 """How long before its beginning the minutes of an incident start, to show what was usual."""
-MOST_MINUTES = 240
+MAX_MINUTES = 240
 """Most minutes that are kept of an incident; of longer ones, every second one and so on."""
-_MOST_CHECKS = 20
+_MINUTES_SHOW = 5
+"""Last minutes that show whether an incident goes on."""
+_MAX_CHECKS = 20
 """Most checks that are kept of an incident."""
-_MOST_EVIDENCE = 300
+_MAX_EVIDENCE = 300
 """Most characters of the evidence of a check, so that all of them fit into the table."""
-_MOST_TEXT = 900
+_MAX_USER, _MAX_WORDS = 60, 120
+"""Most characters of the name of who did something, and of what was done."""
+_MAX_TEXT = 900
 """Most characters of a title, a headline and a detail."""
 
 Key = tuple[Cause, Subject]
@@ -44,6 +49,7 @@ _BEHIND = frozenset(
         Cause.SLOW_KIND,
         Cause.LATE,
         Cause.LIMITS,
+        Cause.FALLING_BEHIND,
     }
 )
 _WAITS = _BEHIND - {Cause.SLOW_KIND} | {Cause.PAUSED}
@@ -67,9 +73,24 @@ class Measure(StrEnum):
 class RuledOut(Struct, frozen=True, array_like=True):
     """A check of the last look that saw the incident."""
 
+    name: str
     label: str
     result: Result
     evidence: str
+
+
+class Deed(Struct, frozen=True, array_like=True):
+    """What a person did on a dashboard."""
+
+    at: datetime
+    user: str
+    words: str
+    """In the past tense, such as `2 jobs retried`."""
+
+    @classmethod
+    def of(cls, at: datetime, user: str, words: str) -> Self:
+        """Return a deed whose texts are cut, so that all of an incident fit into the table."""
+        return cls(at, user[:_MAX_USER], words[:_MAX_WORDS])
 
 
 class IncidentFacts(Struct, frozen=True, kw_only=True):
@@ -105,6 +126,8 @@ class Incident(Struct, frozen=True, kw_only=True):
     """Since when its cause has been gone; None while it is there or cannot be measured."""
     closed_at: datetime | None = None
     facts: IncidentFacts = IncidentFacts()
+    deeds: tuple[Deed, ...] = ()
+    """What people did while it was open; the oldest first."""
     note: str = ""
     noted_at: datetime | None = None
     noted_by: str = ""
@@ -147,6 +170,13 @@ class Incident(Struct, frozen=True, kw_only=True):
         return None if span is None else span.total_seconds()
 
     @property
+    def as_usual(self) -> bool:
+        """Return whether its last minutes were nearer to what is usual than to its worst one."""
+        values = [value for _, value in self.facts.minutes if value is not None]
+        middle = (max(values, default=0.0) + (self.usual or 0.0)) / 2
+        return bool(values) and max(values[-_MINUTES_SHOW:]) < middle
+
+    @property
     def ended_at(self) -> datetime | None:
         """Return when it was over: when its cause was last there; None while it is open."""
         return None if self.closed_at is None else self.seen_at
@@ -157,9 +187,9 @@ class Incident(Struct, frozen=True, kw_only=True):
         minutes.update((at, value) for at, value in found if at not in minutes)
         kept = sorted(minutes.items())
         first = int(self.opened_at.timestamp() // 60)
-        while len(kept) > MOST_MINUTES:
+        while len(kept) > MAX_MINUTES:
             # The beginning stays whole, as it shows what happened.
-            late = [at for at, _ in kept if at > first + MOST_MINUTES // 4]
+            late = [at for at, _ in kept if at > first + MAX_MINUTES // 4]
             dropped = set(late[1:-1:2] or [kept[0][0]])
             kept = [minute for minute in kept if minute[0] not in dropped]
         return replace(self, facts=replace(self.facts, minutes=tuple(kept)))
@@ -212,7 +242,7 @@ def look(report: HealthReport, known: Sequence[Incident], suspects: Mapping[Key,
             changes.append((ChangeKind.REOPENED, incident.id))
         if key is not None:
             incident = _seen(incident, found[key], report, renamed=key in agreed)
-        elif not _measured(incident, report):
+        elif not _measured(incident, report, found):
             incident = replace(incident, good_since=None)
         else:
             since = incident.good_since or at
@@ -231,6 +261,15 @@ def look(report: HealthReport, known: Sequence[Incident], suspects: Mapping[Key,
         changes=[IncidentChange(kind=kind, incident=by_id[name]) for kind, name in changes],
         suspects=dict.fromkeys(found, at),
     )
+
+
+def baselines(opened: Iterable[Incident]) -> Mapping[Key, Baseline]:
+    """Return what was usual before the open incidents, for the next health report."""
+    return {
+        incident.key: incident.facts.baseline
+        for incident in opened
+        if incident.facts.baseline is not None
+    }
 
 
 def troubles(report: HealthReport) -> Iterator[tuple[Key, Finding]]:
@@ -268,13 +307,17 @@ def _akin(incident: Incident, key: Key, finding: Finding) -> bool:
     found out only later, and about the same thing or about all of them.
     """
     cause, subject = key
-    if incident.cause in _FAILING:
-        same = incident.subject == subject or Subject() in (incident.subject, subject)
-        return cause in _FAILING and same
-    if incident.cause in _BEHIND:
-        queue = _queue(subject, finding.link)
-        return cause in _BEHIND and (incident.queue == queue or "" in (incident.queue, queue))
-    return cause is incident.cause
+    if cause not in _family(incident.cause):
+        return False
+    if cause in _FAILING:
+        return incident.subject == subject or Subject() in (incident.subject, subject)
+    queue = _queue(subject, finding.link)
+    return cause not in _BEHIND or incident.queue == queue or "" in (incident.queue, queue)
+
+
+def _family(cause: Cause) -> frozenset[Cause]:
+    """Return the causes of which a report has only the worst."""
+    return next((family for family in (_FAILING, _BEHIND) if cause in family), frozenset({cause}))
 
 
 def _queue(subject: Subject, link: Link | None) -> str:
@@ -285,8 +328,11 @@ def _queue(subject: Subject, link: Link | None) -> str:
     return link.name if link.page == "queue" else link.queue
 
 
-def _measured(incident: Incident, report: HealthReport) -> bool:
+def _measured(incident: Incident, report: HealthReport, found: Iterable[Key]) -> bool:
     """Return whether a report that does not have its cause rules it out."""
+    if any(_family(cause) == _family(incident.cause) for cause, _ in found):
+        # The report has only the worst of several.
+        return incident.as_usual
     for section in report.sections:
         for check in section.checks:
             if check.name == incident.facts.check:
@@ -323,11 +369,16 @@ def _seen(incident: Incident, finding: Finding, report: HealthReport, *, renamed
     facts = replace(
         incident.facts,
         check=finding.name,
-        detail=finding.detail[:_MOST_TEXT],
+        detail=finding.detail[:_MAX_TEXT],
         link=finding.link,
         checks=tuple(
-            RuledOut(check.label[:_MOST_EVIDENCE], check.result, check.evidence[:_MOST_EVIDENCE])
-            for check in others[:_MOST_CHECKS]
+            RuledOut(
+                check.name,
+                check.label[:_MAX_EVIDENCE],
+                check.result,
+                check.evidence[:_MAX_EVIDENCE],
+            )
+            for check in others[:_MAX_CHECKS]
         ),
     )
     return replace(
@@ -335,7 +386,7 @@ def _seen(incident: Incident, finding: Finding, report: HealthReport, *, renamed
         cause=key[0],
         subject=key[1],
         level=finding.level,
-        title=finding.title[:_MOST_TEXT],
-        headline=(finding.headline or finding.evidence)[:_MOST_TEXT],
+        title=finding.title[:_MAX_TEXT],
+        headline=(finding.headline or finding.evidence)[:_MAX_TEXT],
         facts=facts,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -13,21 +13,36 @@ from msgspec.structs import replace
 from riverui.domain.findings import Level
 from riverui.domain.health import Cause
 from riverui.domain.health.baseline import Subject
-from riverui.features.incidents.domain import Incident, IncidentFacts
+from riverui.domain.time import LAST
+from riverui.features.incidents.domain import Deed, Incident, IncidentFacts
 from riverui.storage.interface import Executor
 from riverui.storage.interface.sql_blocks import Fragment
 from riverui.storage.postgres.statements import instant
 from riverui.storage.store import Store
 
+T = TypeVar("T")
+
 LEASE = "incidents"
 """The name of the lease of the dashboard that opens and closes incidents."""
 TERM = timedelta(seconds=60)
 """How long that dashboard may be silent until another continues: three of its looks."""
-MOST_OPEN = 50
+MAX_OPEN = 50
 """Most open incidents that are read: a look finds far fewer causes."""
-REMEMBERED = 100
+MAX_DEEDS = 50
+"""Deeds of an incident from which on no more are added."""
+_REMEMBERED = 100
 """Closed incidents that a process keeps if there is no table."""
 _COLUMNS = Fragment("incident_columns")
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A place in the list of incidents, which is by their beginning."""
+
+    opened_at: datetime
+    id: str
+
+
+TOP = Place(LAST, "")
 
 
 class IncidentStore(Store):
@@ -55,27 +70,19 @@ class IncidentStore(Store):
 
     async def incident_open_list(self) -> Sequence[Incident]:
         """Return the open incidents, those that began last first."""
-        return await self._list("incident_open_list", {"limit": MOST_OPEN})
+        return await self._list("incident_open_list", {"limit": MAX_OPEN})
 
-    async def incident_closed_list(
-        self, *, limit: int, until: datetime, before: str | None = None
+    async def incident_list(
+        self, *, since: datetime, limit: int, before: Place = TOP
     ) -> Sequence[Incident]:
-        """Return closed incidents that began before `until`, those that began last first; only
-        those after the one with the id `before` in this order if it is given.
+        """Return the incidents that are open or were closed since then and come after a place in
+        the list, those that began last first.
         """
-        values = {"limit": limit, "until": instant(until)}
-        if before is None:
-            return await self._list("incident_closed_list", values)
-        terms = Fragment("incident_before", {"before": before})
-        return await self._list("incident_closed_list", values, terms=terms)
-
-    async def incident_recent_list(self, since: datetime) -> Sequence[Incident]:
-        """Return the incidents that were closed since then."""
-        values = {"since": instant(since), "limit": MOST_OPEN}
-        return await self._list("incident_recent_list", values)
+        values = {"since": instant(since), "limit": limit, "id": before.id}
+        return await self._list("incident_list", values | {"opened_at": instant(before.opened_at)})
 
     async def incident_save(self, incident: Incident) -> None:
-        """Store all of an incident but its note."""
+        """Store all of an incident but its note and its deeds."""
         values = {
             name: instant(getattr(incident, name))
             for name in ("found_at", "opened_at", "seen_at", "good_since", "closed_at")
@@ -101,13 +108,18 @@ class IncidentStore(Store):
         row = await self._sql.row("incident_note", values, columns=_COLUMNS)
         return None if row is None else _incident(row)
 
+    async def incident_deed(self, deeds: Sequence[Deed]) -> None:
+        """Add what people did to all open incidents."""
+        values = {"deeds": msgspec.json.encode(deeds).decode(), "most": MAX_DEEDS}
+        await self._sql.rows("incident_deed", values)
+
     async def incident_delete_before(self, before: datetime, *, limit: int) -> int:
         """Delete incidents that were closed before `before`, at most `limit`; return how many."""
         values = {"before": instant(before), "limit": limit}
         return len(await self._sql.rows("incident_delete_before", values))
 
-    async def _list(self, block: str, values: dict[str, Any], **slots: Any) -> Sequence[Incident]:
-        rows = await self._sql.rows(block, values, columns=_COLUMNS, **slots)
+    async def _list(self, block: str, values: dict[str, Any]) -> Sequence[Incident]:
+        rows = await self._sql.rows(block, values, columns=_COLUMNS)
         return [_incident(row) for row in rows.records()]
 
 
@@ -123,42 +135,47 @@ class IncidentsInProcess:
 
     async def incident_open_list(self) -> Sequence[Incident]:
         """See IncidentStore."""
-        return self._newest(open=True)[:MOST_OPEN]
+        return await self.incident_list(since=LAST, limit=MAX_OPEN)
 
-    async def incident_closed_list(
-        self, *, limit: int, until: datetime, before: str | None = None
+    async def incident_list(
+        self, *, since: datetime, limit: int, before: Place = TOP
     ) -> Sequence[Incident]:
         """See IncidentStore."""
-        found = [each for each in self._newest(open=False) if each.opened_at < until]
-        if before is not None:
-            ids = [each.id for each in found]
-            found = found[ids.index(before) + 1 :] if before in ids else []
-        return found[:limit]
-
-    async def incident_recent_list(self, since: datetime) -> Sequence[Incident]:
-        """See IncidentStore."""
-        return [each for each in self._newest(open=False) if (each.closed_at or since) >= since]
+        found = [
+            incident
+            for incident in self._incidents.values()
+            if (incident.closed_at or LAST) >= since
+            and (incident.opened_at, incident.id) < (before.opened_at, before.id)
+        ]
+        return sorted(found, key=lambda each: (each.opened_at, each.id), reverse=True)[:limit]
 
     async def incident_save(self, incident: Incident) -> None:
         """Keep an incident, and drop the oldest of those that are closed."""
-        if (kept := self._incidents.get(incident.id)) is not None:
-            noted = {name: getattr(kept, name) for name in ("note", "noted_at", "noted_by")}
-            incident = replace(incident, **noted)
-        self._incidents[incident.id] = incident
-        for old in self._newest(open=False)[REMEMBERED:]:
-            del self._incidents[old.id]
+        kept = self._incidents.get(incident.id, incident)
+        self._incidents[incident.id] = replace(
+            incident,
+            note=kept.note,
+            noted_at=kept.noted_at,
+            noted_by=kept.noted_by,
+            deeds=kept.deeds,
+        )
+        closed = [each.id for each in self._incidents.values() if each.closed_at is not None]
+        for old in closed[:-_REMEMBERED]:
+            del self._incidents[old]
 
     async def incident_note(self, id: str, note: str, *, user: str) -> Incident | None:
         """See IncidentStore."""
-        if (found := self._incidents.get(id)) is None:
-            return None
-        now = datetime.now(UTC)
-        found = self._incidents[id] = replace(found, note=note, noted_at=now, noted_by=user)
+        if (found := self._incidents.get(id)) is not None:
+            found = replace(found, note=note, noted_at=datetime.now(UTC), noted_by=user)
+            self._incidents[id] = found
         return found
 
-    def _newest(self, *, open: bool) -> list[Incident]:
-        found = [each for each in self._incidents.values() if (each.closed_at is None) is open]
-        return sorted(found, key=lambda each: (each.opened_at, each.id), reverse=True)
+    async def incident_deed(self, deeds: Sequence[Deed]) -> None:
+        """See IncidentStore."""
+        for incident in await self.incident_open_list():
+            if len(incident.deeds) < MAX_DEEDS:
+                added = replace(incident, deeds=(*incident.deeds, *deeds))
+                self._incidents[incident.id] = added
 
 
 @asynccontextmanager
@@ -177,13 +194,7 @@ async def open_incidents(
 
 
 def _incident(row: Any) -> Incident:
-    """Return a row as an incident; without the facts and the cause of an odd row or another
-    version.
-    """
-    try:
-        facts = msgspec.json.decode(row.facts, type=IncidentFacts)
-    except (msgspec.MsgspecError, RecursionError):
-        facts = IncidentFacts()
+    """Return a row as an incident; without the parts that are odd or of another version."""
     return Incident(
         id=row.id,
         cause=Cause(row.cause) if row.cause in set(Cause) else Cause.NONE,
@@ -196,8 +207,16 @@ def _incident(row: Any) -> Incident:
         seen_at=row.seen_at,
         good_since=row.good_since,
         closed_at=row.closed_at,
-        facts=facts,
+        facts=_decoded(row.facts, IncidentFacts) or IncidentFacts(),
+        deeds=_decoded(row.deeds, tuple[Deed, ...]) or (),
         note=row.note,
         noted_at=row.noted_at,
         noted_by=row.noted_by,
     )
+
+
+def _decoded(text: str, kind: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.MsgspecError, RecursionError):
+        return None

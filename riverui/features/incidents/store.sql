@@ -2,7 +2,8 @@
 
 -- part: incident_columns (incident_get.columns)
 i.id, i.found_at, i.opened_at, i.seen_at, i.good_since, i.closed_at, i.cause, left(i.subject_is, 100) as subject_is,
-i.subject, i.level, i.title, i.headline, i.facts::text as facts, i.note, i.noted_at, i.noted_by;
+i.subject, i.level, i.title, i.headline, i.facts::text as facts, i.deeds::text as deeds, i.note, i.noted_at,
+i.noted_by;
 
 -- name: lease_take
 insert into /* schema */riverui_lease as l (name, holder, held_until)
@@ -20,30 +21,19 @@ delete from /* schema */riverui_lease l where l.name = :name::text and l.holder 
 -- name: incident_get
 select /* columns: */ i.id /* :columns */ from /* schema */riverui_incident i where i.id = :id::text;
 
+-- name: incident_list
+select /* columns: */ i.id /* :columns */
+from /* schema */riverui_incident i
+where (i.closed_at is null or i.closed_at >= :since::timestamptz)
+  and (i.opened_at, i.id) < (:opened_at::timestamptz, :id::text)
+order by i.opened_at desc, i.id desc
+limit :limit::bigint;
+
 -- name: incident_open_list
 select /* columns: */ i.id /* :columns */
 from /* schema */riverui_incident i
 where i.closed_at is null
 order by i.opened_at desc, i.id desc
-limit :limit::bigint;
-
--- name: incident_closed_list
-select /* columns: */ i.id /* :columns */
-from /* schema */riverui_incident i
-where i.closed_at is not null and i.opened_at < :until::timestamptz /* terms */
-order by i.opened_at desc, i.id desc
-limit :limit::bigint;
-
--- part: incident_before (incident_closed_list.terms)
-and (i.opened_at, i.id) < (
-  select b.opened_at, b.id from /* schema */riverui_incident b where b.id = :before::text
-);
-
--- name: incident_recent_list
-select /* columns: */ i.id /* :columns */
-from /* schema */riverui_incident i
-where i.closed_at >= :since::timestamptz
-order by i.closed_at desc
 limit :limit::bigint;
 
 -- name: incident_save
@@ -66,6 +56,12 @@ update /* schema */riverui_incident i
 set note = :note::text, noted_at = clock_timestamp(), noted_by = :username::text
 where i.id = :id::text
 returning /* columns: */ i.id /* :columns */;
+
+-- name: incident_deed
+update /* schema */riverui_incident i
+set deeds = i.deeds || :deeds::text::jsonb
+where i.closed_at is null and jsonb_array_length(i.deeds) < :most::bigint
+returning i.id;
 
 -- name: incident_delete_before
 with deleted as (

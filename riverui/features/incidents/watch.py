@@ -21,13 +21,16 @@ from riverui.features.incidents.domain import (
     BACK_WITHIN,
     BEFORE,
     ChangeKind,
+    Deed,
     Incident,
     IncidentChange,
     Key,
     Measure,
+    baselines,
     look,
 )
 from riverui.features.incidents.store import (
+    MAX_OPEN,
     TERM,
     IncidentsInProcess,
     IncidentStore,
@@ -83,7 +86,9 @@ class IncidentWatch:
         self.alerts = AlertSender(board, self.alert_store, self._to_send)
         self._suspects: Mapping[Key, datetime] = {}
         self._unsure = False
-        """Whether the last look saw a cause that has no open incident yet."""
+        """Whether the last look was the first one, when figures are not complete, or saw a cause
+        that has no open incident yet.
+        """
         self._looked_at: datetime | None = None
         """When the report was made that was looked at last."""
         self._unheld = False
@@ -141,8 +146,8 @@ class IncidentWatch:
     async def _to_send(self) -> Sequence[Incident]:
         """Return the incidents of which there may be something to send, the oldest first."""
         async with await self.store() as store:
-            closed = await store.incident_recent_list(datetime.now(UTC) - _SENT_WITHIN)
-            found = [*await store.incident_open_list(), *closed]
+            since = datetime.now(UTC) - _SENT_WITHIN
+            found = await store.incident_list(since=since, limit=2 * MAX_OPEN)
         return sorted(found, key=lambda incident: incident.opened_at)
 
     def expire(self) -> None:
@@ -169,9 +174,11 @@ class IncidentWatch:
 
     async def tick(self) -> Sequence[IncidentChange]:
         """Look at the database, and return which incidents were opened, reopened and closed; none
-        if another dashboard looks. Raises the database's errors.
+        if another dashboard looks. Store what people did on this one. Raises the database's
+        errors.
         """
         self._leads = False
+        await self._store_deeds()
         if not await self._board.own_tables.there():
             self._unheld = False
             return await self._look(self._in_process, await self.report.get())
@@ -197,6 +204,15 @@ class IncidentWatch:
             await store.incident_delete_before(datetime.now(UTC) - KEPT, limit=_FORGOTTEN)
             return await self._look(store, report)
 
+    async def _store_deeds(self) -> None:
+        """Add to the open incidents what people did on this dashboard since the last time."""
+        if deeds := [Deed.of(*deed) for deed in self._board.deeds]:
+            async with await self.store(self._driver.transaction) as store:
+                await store.incident_deed(deeds)
+            for _ in deeds:
+                self._board.deeds.popleft()
+            self.expire()
+
     async def _look(
         self, store: IncidentStore | IncidentsInProcess, report: HealthReport
     ) -> Sequence[IncidentChange]:
@@ -204,17 +220,16 @@ class IncidentWatch:
         self._leads = True
         if report.at == self._looked_at:
             return ()
-        opened = await store.incident_open_list()
-        known = [*opened, *await store.incident_recent_list(report.at - BACK_WITHIN)]
+        known = await store.incident_list(since=report.at - BACK_WITHIN, limit=2 * MAX_OPEN)
         found = look(report, known, self._suspects)
-        self._suspects, self._looked_at = found.suspects, report.at
+        first, self._suspects, self._looked_at = not self._looked_at, found.suspects, report.at
         before = {incident.id: incident for incident in known}
         for incident in found.incidents:
             grown = incident.with_minutes(await self._minutes(incident))
             if grown.closed_at is not None or _matters(before.get(grown.id), grown):
                 await store.incident_save(grown)
         going_on = {incident.key for incident in found.incidents if incident.closed_at is None}
-        self._unsure = bool(found.suspects.keys() - going_on)
+        self._unsure = first or bool(found.suspects.keys() - going_on)
         if found.changes:
             self._open.expire()
         return found.changes
@@ -234,17 +249,12 @@ class IncidentWatch:
 
     async def _report(self) -> HealthReport:
         opened = await self._known_open()
-        baselines = {
-            incident.key: incident.facts.baseline
-            for incident in opened.incidents
-            if incident.facts.baseline is not None
-        }
         return await health_report(
             self._driver,
             self._figures,
             usual=self._figures,
             marks=self._board.marks,
-            baselines=baselines,
+            baselines=baselines(opened.incidents),
         )
 
     async def _read_open(self) -> OpenIncidents:

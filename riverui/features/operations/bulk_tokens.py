@@ -59,6 +59,8 @@ class BulkPreview:
     """The URL to return to."""
     suggestions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Suggested values, by parameter of the verb."""
+    paced: Mapping[str, int] = field(default_factory=dict)
+    """The suggested pace, by parameter; empty for none."""
     narrowed: bool = False
     """Whether jobs in other states are left out because no state was named."""
     kinds: tuple[tuple[str, int], ...] = ()

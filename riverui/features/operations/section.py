@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import ClassVar
 from urllib.parse import urlencode
 
@@ -16,7 +17,7 @@ from riverui.features.dead_letters import filter as dead_letter_filter
 from riverui.features.operations import api
 from riverui.features.operations.run import filter_of_query
 from riverui.features.operations.runner import OPERATIONS
-from riverui.features.operations.store import Operation
+from riverui.features.operations.store import Operation, OperationStatus
 from riverui.features.operations.verbs import OPERATION_VERBS
 from riverui.storage.interface import SQL
 from riverui.storage.tables import MISSING, REMEDY
@@ -27,12 +28,15 @@ from riverui.web.http.request_context import local_path, only, url
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
+from riverui.web.view.contributions import Event
 from riverui.web.view.navigation import NavEntry
 from riverui.web.view.notices import done
 from riverui.web.view.render import respond
 
 _ROWS = 50
 """Operations per page."""
+_EVENTS = 50
+"""Newest operations that the timeline can show."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,6 +130,26 @@ async def stop(request: Request) -> Response:
     return done(request, Notice(level="info", title=title), next=next_url, changed="operations")
 
 
+async def events(request: Request, since: datetime, until: datetime) -> Sequence[Event]:
+    """Return the newest operations that began between two times."""
+    if not access(request).may("jobs.read"):
+        return ()
+    found = []
+    for operation in await dashboard(request).get(OPERATIONS).list(limit=_EVENTS):
+        n, verb = operation.changed + operation.requested, OPERATION_VERBS[operation.verb]
+        status = "" if operation.status is OperationStatus.DONE else f" ({operation.status.value})"
+        found.append(
+            Event(
+                at=operation.started_at,
+                icon="list-checks",
+                words=f"{n:,} job{'' if n == 1 else 's'} {verb.done}{status}",
+                user=operation.user,
+                url=url(request, "operations.show", id=operation.id),
+            )
+        )
+    return [event for event in found if since <= event.at < until]
+
+
 def _view(request: Request, operation: Operation) -> OperationView:
     verb, given = OPERATION_VERBS[operation.verb], operation.parameters
     return OperationView(
@@ -169,4 +193,5 @@ SECTION = Section(
     ),
     api=api.ENDPOINTS,
     services=(OPERATIONS,),
+    events=events,
 )

@@ -5,9 +5,9 @@ Commands that query the database directly use these too, so this module does not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC
-from typing import Annotated, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Literal, Self, cast
 
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import asdict, replace
@@ -18,6 +18,9 @@ from riverui.domain.jobs import JobShowRow, JobState
 from riverui.domain.text import plain
 from riverui.domain.time import rfc3339_nano
 from riverui.web.api.models import EXAMPLE_TIME, Id, Model, Time
+
+if TYPE_CHECKING:
+    from riverui.features.incidents.domain import Incident
 
 MARKS = {"ok": "✓", "passed": "✓", "warn": "⚠", "critical": "✗", "failed": "✗", "unknown": "?"}
 """The mark in front of a line of text, by its level or result."""
@@ -88,6 +91,44 @@ class HealthAnswer(Model, frozen=True, kw_only=True):
     checks: list[HealthCheck]
 
 
+class IncidentName(Model, frozen=True, kw_only=True):
+    """An incident, without what is known of it."""
+
+    id: str
+    cause: Annotated[str, Meta(description="As in the health report.")]
+    level: LevelName
+    title: str
+    opened_at: Annotated[Time, Meta(description="When it began.")]
+    url: Annotated[str | UnsetType, Meta(description="The path of its page in this dashboard.")] = (
+        UNSET
+    )
+
+    @classmethod
+    def from_incident(cls, found: Incident, address: Callable[[Link], str] | None = None) -> Self:
+        """Return an incident; `address` maps a link to a URL of this dashboard."""
+        link = Link(label=found.title, page="incident", name=found.id)
+        return cls(
+            id=found.id,
+            cause=found.cause.value,
+            level=found.level.value,
+            title=found.title,
+            opened_at=rfc3339_nano(found.opened_at),
+            url=UNSET if address is None else address(link),
+        )
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a kind that fails since a deploy."""
+        return cls(
+            id="01KAJ8X0Q0SAMPLE0000000000",
+            cause="deploy",
+            level="critical",
+            title="mail_send is failing.",
+            opened_at="2026-11-21T08:41:00Z",
+            url="/incidents/01KAJ8X0Q0SAMPLE0000000000",
+        )
+
+
 class HealthReportAnswer(Model, frozen=True, kw_only=True):
     """Whether work is flowing, whether it is succeeding, and whether the figures can be trusted."""
 
@@ -95,18 +136,25 @@ class HealthReportAnswer(Model, frozen=True, kw_only=True):
     cause: Annotated[str, Meta(description="The cause of the worst section; empty for none.")]
     headline: str
     at: Time
+    incidents: Annotated[list[IncidentName], Meta(description="The open ones.")]
     sections: list[HealthAnswer]
 
     @classmethod
     def from_report(
-        cls, report: HealthReport, address: Callable[[Link], str] | None = None
+        cls,
+        report: HealthReport,
+        incidents: Sequence[Incident],
+        address: Callable[[Link], str] | None = None,
     ) -> Self:
-        """Return a report; `address` maps a link to a URL of this dashboard."""
+        """Return a report with the open incidents; `address` maps a link to a URL of this
+        dashboard.
+        """
         return cls(
             level=report.level.value,
             cause=report.cause.value,
             headline=report.headline,
             at=rfc3339_nano(report.at.astimezone(UTC)),
+            incidents=[IncidentName.from_incident(found, address) for found in incidents],
             sections=[_section(section, address) for section in report.sections],
         )
 
@@ -115,7 +163,10 @@ class HealthReportAnswer(Model, frozen=True, kw_only=True):
 
         Names from the database are escaped: they cannot move a terminal's cursor.
         """
-        lines = []
+        lines = [
+            f"{MARKS[incident.level]} Open since {incident.opened_at}: {plain(incident.title)}"
+            for incident in self.incidents
+        ]
         for section in self.sections:
             words = " ".join(filter(None, (section.label, section.headline, section.detail)))
             lines.append(f"{MARKS[section.level]} {plain(words)}")
@@ -163,6 +214,7 @@ class HealthReportAnswer(Model, frozen=True, kw_only=True):
             cause="slow_kind",
             headline=f"mail_send got slow. {headline}",
             at=EXAMPLE_TIME,
+            incidents=[IncidentName.example()],
             sections=[flow],
         )
 

@@ -5,9 +5,11 @@ what the current user may do.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from itsdangerous import URLSafeTimedSerializer
@@ -30,6 +32,7 @@ from riverui.web.http.request_context import NOBODY, Viewer, reading, request_co
 from riverui.web.limits import DashboardLimits
 from riverui.web.view.contributions import (
     AttemptsLink,
+    EventReader,
     JobCard,
     JobGroup,
     JobKeeping,
@@ -98,6 +101,8 @@ class Section:
     """Its `MarkReader`: moments that charts mark, such as deploys."""
     front_card: str = ""
     """The template of what it adds to the front page; empty for nothing."""
+    events: EventReader | None = None
+    """Reads what it adds to the timeline."""
     job_cards: tuple[JobCard, ...] = ()
     """Cards that it adds to the page of a job."""
     kind_cards: tuple[KindCard, ...] = ()
@@ -129,6 +134,7 @@ class Sections:
         self.front_cards = tuple(section.front_card for section in sections if section.front_card)
         self.services = tuple(service for section in sections for service in section.services)
         self.marks = next((section.marks for section in sections if section.marks), None)
+        self.events = tuple(section.events for section in sections if section.events)
         self.job_cards = tuple(card for section in sections for card in section.job_cards)
         self.kind_cards = tuple(card for section in sections for card in section.kind_cards)
         self.palettes = tuple(section.palette for section in sections if section.palette)
@@ -192,6 +198,8 @@ class Dashboard:
     """Returns seconds, for the age of cached values."""
     config: DashboardConfig
     counts: Counts
+    deeds: deque[tuple[datetime, str, str]] = field(default_factory=partial(deque, maxlen=100))
+    """What people did on this dashboard lately: when, who, and in words. It is stored soon."""
     driver: Driver
     """What handlers use: reads from the standby, if there is one, and measures transactions."""
     figures: FigureReader

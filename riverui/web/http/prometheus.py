@@ -16,6 +16,7 @@ from prometheus_client.core import (
 
 from riverui import __version__
 from riverui.domain.figures import Tally
+from riverui.domain.health import Cause
 from riverui.domain.jobs import JobState
 from riverui.domain.queues import QueueListRow
 from riverui.features.figures.domain import Pair
@@ -27,18 +28,27 @@ _BUCKETS = (*map(str, BOUNDS), "+Inf")
 _SPAN_BUCKETS = (*map(str, totals.BOUNDS), "+Inf")
 
 
-async def text(metrics: Metrics) -> bytes:
-    """Return all metrics as text; those of the database are at most five seconds old."""
+async def text(metrics: Metrics, incidents: Mapping[str, int]) -> bytes:
+    """Return all metrics as text, with the open incidents by cause; those of the database are at
+    most five seconds old.
+    """
     scraped, snapshot = await metrics.read()
     registry = CollectorRegistry()
-    registry.register(_Collected(metrics, scraped, snapshot))
+    registry.register(_Collected(metrics, scraped, snapshot, incidents))
     return generate_latest(registry)
 
 
 class _Collected:
     """A collector of the values read and counted; metrics without a value are left out."""
 
-    def __init__(self, metrics: Metrics, scraped: Scraped, snapshot: Snapshot) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        scraped: Scraped,
+        snapshot: Snapshot,
+        incidents: Mapping[str, int],
+    ) -> None:
+        self._incidents = incidents
         self._metrics = metrics
         self._scraped = scraped
         self._snapshot = snapshot
@@ -67,6 +77,12 @@ class _Collected:
         if scraped.queues is not None:
             yield from _queue_families(scraped.queues)
         yield from _ended_families(self._metrics.ended.totals)
+        yield _family(
+            "riverui_incidents_open",
+            "Open incidents by cause; 0 for causes without any.",
+            ["cause"],
+            [([cause.value], self._incidents.get(cause, 0)) for cause in Cause if cause],
+        )
         yield _family("riverui_info", "Always 1.", ["version"], [([__version__], 1)])
         yield _histograms(
             "riverui_request_seconds", "Time to answer requests.", self._metrics.requests

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
 
 from starlette.requests import HTTPConnection, Request
@@ -59,6 +60,27 @@ class PaletteSource:
 
 MAX_SOURCE = 5
 """Entries that a section offers at most."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Event:
+    """Something that happened, for the timeline."""
+
+    at: datetime
+    icon: str
+    words: str
+    name: str = ""
+    """The queue or client that it is about, which the words follow."""
+    user: str = ""
+    """Who did it; empty if nobody did, or if that is not known."""
+    url: str = ""
+    """Where to read more."""
+
+
+EventReader = Callable[[Request, datetime, datetime], Awaitable[Sequence[Event]]]
+"""Returns what happened from one time on and before another, as far as the viewer may know. May
+raise DatabaseError.
+"""
 
 
 class AttemptsLink(NamedTuple):

@@ -17,6 +17,7 @@ from riverui.web.search.addresses import jobs_url
 
 _RIGHTS = {
     "about": "about.read",
+    "incident": "figures.read",
     "queue": "queues.read",
     "queue_limits": "queues.read",
     "queues": "queues.read",
@@ -33,6 +34,8 @@ def page_url(request: Request, link: Link) -> str:
         return f"{url(request, 'queues.limits')}?{urlencode({'name': link.name})}"
     if link.page == "job":
         return url(request, "jobs.show", id=int(link.name))
+    if link.page == "incident":
+        return url(request, "incidents.show", id=link.name)
     if link.page == "workflow":
         return url(request, "workflows.show", id=link.name)
     if link.page in ("periodic", "queues", "workers"):

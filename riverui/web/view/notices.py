@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from riverui.web.http import cookies
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.cookies import Notice
 from riverui.web.http.error_pages import ErrorShow
 from riverui.web.http.request_context import VARY, htmx
 from riverui.web.view.render import TEMPLATES, respond
+
+_OWN_EVENTS = ("", "incidents", "operations", "queues")
+"""Kinds of changes that are no deeds: their sections add them to the timeline, or nothing is
+changed.
+"""
 
 
 def done(request: Request, notice: Notice, *, next: str, changed: str = "") -> Response:
@@ -23,6 +29,9 @@ def done(request: Request, notice: Notice, *, next: str, changed: str = "") -> R
     form is redirected to `next` (checked by the caller), which shows the notice; so is htmx if
     `next` is not the current page.
     """
+    if changed not in _OWN_EVENTS and notice.level == "success":
+        deed = datetime.now(UTC), access(request).user, notice.title
+        dashboard(request).deeds.append(deed)
     asked = htmx(request)
     if asked.request and asked.current_path == urlsplit(next).path:
         return _notice_response(

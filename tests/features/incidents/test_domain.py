@@ -10,7 +10,7 @@ from riverui.domain.findings import Culprit, Diagnosis, Finding, Level, Link
 from riverui.domain.health import Cause, HealthReport
 from riverui.domain.health.baseline import Baseline, Subject
 from riverui.features.incidents.domain import (
-    MOST_MINUTES,
+    MAX_MINUTES,
     ChangeKind,
     Incident,
     Key,
@@ -199,7 +199,7 @@ def test_minutes_are_bounded_and_the_beginning_stays_whole() -> None:
         start = first + 60 * hour
         grown = grown.with_minutes([(minute, 0.5) for minute in range(start, start + 60)])
     minutes = [at for at, _ in grown.facts.minutes]
-    assert len(minutes) <= MOST_MINUTES
+    assert len(minutes) <= MAX_MINUTES
     assert minutes[:90] == list(range(first, first + 90))
     assert minutes[-1] == first + 12 * 60 - 1
     assert minutes == sorted(set(minutes))

@@ -12,8 +12,15 @@ from psycopg import AsyncConnection
 from riverui.domain.findings import Level, Link, Result
 from riverui.domain.health import Cause
 from riverui.domain.health.baseline import Baseline, Subject
-from riverui.features.incidents.domain import Incident, IncidentFacts, RuledOut
-from riverui.features.incidents.store import IncidentsInProcess, IncidentStore, open_incidents
+from riverui.domain.time import FIRST
+from riverui.features.incidents.domain import Deed, Incident, IncidentFacts, RuledOut
+from riverui.features.incidents.store import (
+    MAX_DEEDS,
+    IncidentsInProcess,
+    IncidentStore,
+    Place,
+    open_incidents,
+)
 from riverui.storage.interface import Driver
 
 T0 = datetime(2026, 11, 23, 18, 39, tzinfo=UTC)
@@ -45,7 +52,7 @@ WHOLE = incident(
         link=Link(label="See what failed", page="jobs", kind="email_send"),
         baseline=Baseline(before=T0, minutes=45.0, failed=7.5, wait=timedelta(seconds=1.2)),
         minutes=((29_000_000, None), (29_000_001, 0.77)),
-        checks=(RuledOut("Queues are served", Result.PASSED, "Jobs are taken."),),
+        checks=(RuledOut("served", "Queues are served", Result.PASSED, "Jobs are taken."),),
     ),
 )
 
@@ -75,16 +82,34 @@ async def test_lists_are_by_the_beginning(driver: Driver, own_tables: None, kept
             await store.incident_save(incident(n, **closed))
         opened = await store.incident_open_list()
         assert [each.id for each in opened] == ["incident6", "incident4", "incident2"]
-        late = T0 + timedelta(hours=1)
-        page = await store.incident_closed_list(limit=2, until=late)
-        assert [each.id for each in page] == ["incident5", "incident3"]
-        page = await store.incident_closed_list(limit=2, until=late, before="incident3")
-        assert [each.id for each in page] == ["incident1"]
-        assert await store.incident_closed_list(limit=2, until=late, before="other") == []
-        page = await store.incident_closed_list(limit=2, until=T0 + 3 * MINUTE)
-        assert [each.id for each in page] == ["incident1"]
-        recent = await store.incident_recent_list(T0 + 13 * MINUTE)
-        assert {each.id for each in recent} == {"incident5", "incident3"}
+        page = await store.incident_list(since=FIRST, limit=2)
+        assert [each.id for each in page] == ["incident6", "incident5"]
+        place = Place(page[-1].opened_at, page[-1].id)
+        page = await store.incident_list(since=FIRST, limit=2, before=place)
+        assert [each.id for each in page] == ["incident4", "incident3"]
+        page = await store.incident_list(since=T0 + 14 * MINUTE, limit=9)
+        assert [each.id for each in page] == ["incident6", "incident5", "incident4", "incident2"]
+
+
+@pytest.mark.parametrize("kept", ["table", "process"])
+async def test_what_people_do_is_kept_with_what_is_open(
+    driver: Driver, own_tables: None, kept: str
+) -> None:
+    in_process = IncidentsInProcess() if kept == "process" else None
+    deeds = [Deed(T0, "ada", "Queue mail resumed"), Deed(T0 + MINUTE, "", "2 jobs retried")]
+    async with open_incidents(driver.autocommit, in_process) as store:
+        await store.incident_save(incident(1))
+        await store.incident_save(incident(2, closed_at=T0))
+        for deed in deeds:
+            await store.incident_deed([deed])
+        await store.incident_save(incident(1))
+        one, two = await store.incident_get("incident1"), await store.incident_get("incident2")
+        assert (one and one.deeds, two and two.deeds) == (tuple(deeds), ())
+        await store.incident_deed(deeds[:1] * MAX_DEEDS)
+        await store.incident_deed(deeds)
+        one = await store.incident_get("incident1")
+        assert one is not None
+        assert len(one.deeds) == MAX_DEEDS + 2
 
 
 async def test_one_dashboard_at_a_time_holds_the_lease(
@@ -118,8 +143,8 @@ async def test_old_ones_are_deleted_and_odd_ones_are_read(
             await store.incident_save(incident(n, **closed))
         assert await store.incident_delete_before(T0 + 2 * MINUTE, limit=10) == 1
         await connection.execute(
-            """update riverui_incident set cause = 'later', facts = '{"minutes": 3}'"""
+            "update riverui_incident set cause = 'later', facts = '{\"minutes\": 3}', deeds = '[7]'"
         )
         found = await store.incident_get("incident3")
         assert found is not None
-        assert (found.cause, found.facts) == (Cause.NONE, IncidentFacts())
+        assert (found.cause, found.facts, found.deeds) == (Cause.NONE, IncidentFacts(), ())

@@ -20,7 +20,7 @@ from riverui.web.api.openapi import document, endpoints, example, schemas
 from riverui.web.auth.rights import RIGHTS
 from riverui.web.http.routes import GuardedRoute
 from tests.factory import Make
-from tests.own_tables import dead_letter, periodic_job
+from tests.own_tables import dead_letter, incident, periodic_job
 from tests.web.html import parse
 from tests.web.stand_ins import DeadDriver, browser
 
@@ -85,6 +85,7 @@ async def test_answers_fit_the_document(app: Starlette, api: AsyncClient, make: 
     await dead_letter(make.connection, job_id)
     begun = (await api.post("jobs/delete", json={"query": "kind:none"})).json()["operation"]
     await periodic_job(make.connection, begun["id"])
+    await incident(make.connection, begun["id"])
     parameters = {"name": "default", "job_id": str(job_id), "id": begun["id"]}
     parameters["fingerprint"] = error_signature("it broke").fingerprint
     answered = [

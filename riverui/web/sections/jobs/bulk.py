@@ -21,6 +21,7 @@ from riverui.features.operations.bulk_tokens import (
     bulk_token,
     start_previewed,
 )
+from riverui.features.operations.verbs import pace_parameters, read_pace
 from riverui.storage.interface.params import (
     Count,
     CountKind,
@@ -48,8 +49,9 @@ async def index(request: Request) -> Response:
     need(request, verb.right)
     board, now = dashboard(request), datetime.now(UTC)
     looked_at = board.limits.preview_jobs
+    besides = ("next", "verb", "group", *(each.name for each in pace_parameters(verb)))
     listing, _ = addresses.read(
-        request.query_params, now=now, default_limit=looked_at, besides=("next", "verb", "group")
+        request.query_params, now=now, default_limit=looked_at, besides=besides
     )
     next_url = local_path(
         request, request.query_params.get("next"), default=url(request, "jobs.index")
@@ -90,6 +92,7 @@ async def index(request: Request) -> Response:
             token=bulk_token(request, verb, text, cutoff, count),
             next=next_url,
             suggestions=await suggestions(request, verb),
+            paced=read_pace(verb, request.query_params).stored,
             narrowed=not listing.states and verb.unnamed is not None and group is None,
             kinds=tuple(Counter(row.kind for row in page.rows).most_common(8)),
             looked_at=len(page.rows),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from riverui.web.http.context import SIGNED_IN, Section
 from riverui.web.http.routes import GuardedRoute
-from riverui.web.sections.overview import api, facts, health, index, metrics, overview_api
+from riverui.web.sections.overview import api, events, health, index, metrics, overview_api
 from riverui.web.view.navigation import NavEntry
 
 SECTION = Section(
@@ -21,7 +21,7 @@ SECTION = Section(
         # Viewers without the right to figures are redirected to the list of jobs.
         GuardedRoute("GET", "/", "root", SIGNED_IN, index.index),
     ),
-    services=(facts.HEALTH,),
+    events=events.events,
     api=(*api.ENDPOINTS, health.ENDPOINT, overview_api.ENDPOINT, metrics.ENDPOINT),
     rights={
         "metrics.read": "read Prometheus metrics",

@@ -1,4 +1,4 @@
-"""Reads for the front page and the API's overview: health, queues, running and failed jobs."""
+"""Reads for the front page and the API's overview: queues, running and failed jobs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from functools import partial
 
 from starlette.requests import Request
 
-from riverui.actions.health import health_report
 from riverui.domain.jobs import JobListRow, JobState
 from riverui.domain.queues import QueueListRow, QueueMinute
 from riverui.errors import DatabaseError
 from riverui.features.figures.reader.figure_reader import promptly
+from riverui.features.incidents.watch import INCIDENTS
 from riverui.storage.interface import Executor
 from riverui.storage.interface.params import JobFilter, JobOrder, JobPageParams
-from riverui.web.http.context import Service, access, dashboard
-from riverui.web.http.kept_reading import KeptReading
+from riverui.web.api.diagnoses import HealthReportAnswer
+from riverui.web.http.context import access, dashboard
 from riverui.web.view.facts import fact
+from riverui.web.view.finding_links import page_url
 
 QUEUES_READ = 201
 """Most queues to read: as many as the list of queues shows, and one more."""
@@ -27,25 +28,18 @@ _JOBS = 20
 _MINUTES = 5
 """Minutes over which a queue's pace is averaged: enough to be steady, few enough to be current."""
 
-HEALTH = Service(
-    make=lambda board: KeptReading(
-        partial(
-            health_report,
-            board.primary,
-            board.figures,
-            usual=board.figures,
-            marks=board.marks,
-        ),
-        seconds=board.limits.health_seconds,
-        clock=board.clock,
-    )
-)
-"""The health report, cached for a few seconds."""
-
 
 def queue_cap(request: Request) -> int:
     """Return the number up to which counts of one queue are exact."""
     return min(dashboard(request).config.count_cap, QUEUE_CAP)
+
+
+async def health_answer(request: Request) -> HealthReportAnswer:
+    """Return the health report with the open incidents."""
+    watch = dashboard(request).get(INCIDENTS)
+    opened = await watch.open()
+    address = partial(page_url, request)
+    return HealthReportAnswer.from_report(await watch.report.get(), opened.incidents, address)
 
 
 async def queue_rows(request: Request) -> Sequence[QueueListRow] | DatabaseError | None:

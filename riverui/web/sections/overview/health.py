@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Literal, get_args
 
 from starlette.requests import Request
@@ -12,9 +11,7 @@ from riverui.errors import BadRequest
 from riverui.web.api import requests, serializers
 from riverui.web.api.diagnoses import HealthReportAnswer
 from riverui.web.api.endpoints import JSON, Description, Endpoint, Parameter
-from riverui.web.http.context import dashboard
-from riverui.web.sections.overview.facts import HEALTH
-from riverui.web.view.finding_links import page_url
+from riverui.web.sections.overview.facts import health_answer
 
 Format = Literal["json", "text"]
 
@@ -24,9 +21,7 @@ async def show(request: Request) -> Response:
     chosen = requests.first(request, "format") or "json"
     if chosen not in get_args(Format):
         raise BadRequest("format must be json or text.")
-    report = HealthReportAnswer.from_report(
-        await dashboard(request).get(HEALTH).get(), partial(page_url, request)
-    )
+    report = await health_answer(request)
     if chosen == "text":
         return Response(report.text(), media_type="text/plain; charset=utf-8")
     return serializers.reply(report)

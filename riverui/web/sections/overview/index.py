@@ -1,50 +1,48 @@
-"""The front page: what ran recently, how long it took, and what needs attention."""
+"""The front page: the incident that matters most or that nothing needs anybody, and figures."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from riverui.domain.figures import OTHER, Figures, Tally, Window
-from riverui.domain.marks import Mark
+from riverui.domain.findings import Finding, Level
+from riverui.domain.health import HealthReport
 from riverui.domain.queues import QueueListRow
-from riverui.domain.spikes import spikes
 from riverui.errors import DatabaseError
-from riverui.features.operations.runner import OPERATIONS
-from riverui.features.operations.store import Operation, OperationStatus
-from riverui.features.operations.verbs import OPERATION_VERBS
+from riverui.features.incidents.domain import Incident, troubles
+from riverui.features.incidents.section.incident_view import IncidentView, incident_view
+from riverui.features.incidents.watch import INCIDENTS
 from riverui.web.http.context import access, dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import only, url
 from riverui.web.search.figure_addresses import (
     WindowChoice,
-    jobs_link,
     read_window,
     window_choices,
     with_window,
 )
-from riverui.web.sections.overview.facts import HEALTH, queue_cap, queue_rows
-from riverui.web.sections.overview.verdict import VerdictLine, verdict_lines
+from riverui.web.sections.overview.facts import queue_cap, queue_rows
 from riverui.web.view.chart_cards import ChartCard, chart_cards
-from riverui.web.view.figure_charts import step_words
+from riverui.web.view.contributions import Event
+from riverui.web.view.events import events
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import respond
-
-log = logging.getLogger("riverui.web")
 
 _CHARTS = ("ended", "wait", "run")
 _QUEUES = 8
 """Most queues shown, the worst first."""
 _KINDS = 8
-"""Most kinds in each table."""
+"""Most kinds shown."""
 _EVENTS = 8
 """Most recent events shown."""
+_LATELY = timedelta(days=1)
+"""How long ago the events shown may be: older ones explain nothing that is seen now."""
 _LATE = timedelta(seconds=15)
 """How long a job may wait before its queue needs attention: three poll intervals of a client."""
 
@@ -67,29 +65,11 @@ class KindShare:
     """Empty for the sum of all other kinds."""
     url: str
     """Address of its page; empty for the sum of other kinds."""
-    ended: int
-    spent: timedelta
-    """Total run time of its completed and failed attempts, as far as known."""
+    tally: Tally
     run: timedelta | None
     """The 95th percentile of the run times of completed jobs."""
-    failed: int
-    failing: float | None
-    """The share of attempts that failed, from 0 to 1."""
     share: float
-    """Its value relative to that of the table's first line, from 0 to 1."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Event:
-    """A recent event: a paused queue, a mark, an action on many jobs, or a spike."""
-
-    at: datetime
-    icon: str
-    name: str
-    """The queue's name; empty if the event is not about a queue."""
-    words: str
-    url: str
-    """Where to read more; empty if nowhere."""
+    """The time that it spent, relative to that of the first kind, from 0 to 1."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,19 +79,28 @@ class OverviewIndex:
     template: ClassVar[str] = "overview/index.html"
     fragments: ClassVar[Mapping[str, str]] = {"overview": "overview/_overview.html"}
 
-    verdict: tuple[VerdictLine, ...]
-    """The three answers of the health report."""
+    view: IncidentView | None
+    """The worst open incident; None without any."""
+    others: Sequence[Incident]
+    """The other open incidents, the worst first."""
+    shared: bool
+    """Whether all dashboards of the database share incidents."""
+    calm: bool
+    """Whether it was measured that nothing is wrong."""
+    words: str
+    """What is so if there is no open incident, in some sentences."""
+    checks: Sequence[Finding]
+    """All checks of the health report."""
     figures: Figures
     charts: tuple[ChartCard, ...]
     windows: tuple[WindowChoice, ...]
     queues: tuple[QueueNeed, ...] | None
     """None if they cannot be read, or if the viewer has no right to see queues."""
     queue_cap: int
-    spent: tuple[KindShare, ...]
+    kinds: tuple[KindShare, ...]
     """The kinds with the longest total run time."""
-    failing: tuple[KindShare, ...]
-    """The kinds that failed most often."""
-    events: tuple[Event, ...]
+    events: Sequence[Event]
+    """What happened lately, the newest first."""
     self_url: str
     problem: Problem | None
     """Why queues are missing."""
@@ -124,13 +113,15 @@ async def index(request: Request) -> Response:
     if not access(request).may("figures.read"):
         return RedirectResponse(url(request, "jobs.index"), status_code=302)
     only(request, "window")
-    board, window = dashboard(request), read_window(request)
+    board, window, now = dashboard(request), read_window(request), datetime.now(UTC)
     # Look whether riverui's own tables exist: the navigation depends on them.
     await board.own_tables.seen()
     figures = await board.figures.read(window)
-    marks = await board.marks_since(figures.columns[0].at)
     queues, problem = await _queues(request)
-    kinds = figures.by_kind
+    watch = board.get(INCIDENTS)
+    opened, report = await watch.open(), await watch.report.get()
+    worst = sorted(opened.incidents, key=lambda found: (-found.level.badness, found.opened_at))
+    calm, words = _standing(report)
 
     def address(other: Window) -> str:
         return with_window(url(request, "root"), other)
@@ -138,19 +129,35 @@ async def index(request: Request) -> Response:
     return respond(
         request,
         OverviewIndex(
-            verdict=tuple(verdict_lines(request, await board.get(HEALTH).get(), figures)),
+            view=await incident_view(request, worst[0]) if worst else None,
+            others=worst[1:],
+            shared=opened.shared,
+            calm=calm,
+            words=words,
+            checks=[check for section in report.sections for check in section.checks],
             figures=figures,
             charts=await chart_cards(request, _CHARTS, figures),
             windows=window_choices(window, address),
             queues=None if queues is None else tuple(_needs(request, queues, figures)),
             queue_cap=queue_cap(request),
-            spent=_kinds(request, kinds, lambda tally: tally.spent.total_seconds()),
-            failing=_kinds(request, kinds, lambda tally: tally.failed),
-            events=tuple(await _events(request, queues or (), marks, figures)),
+            kinds=_kinds(request, figures.by_kind),
+            events=(await events(request, now - _LATELY, now))[:_EVENTS],
             self_url=address(window),
             problem=problem,
         ),
     )
+
+
+def _standing(report: HealthReport) -> tuple[bool, str]:
+    """Return whether a report says that nothing is wrong, and its words if no incident is open."""
+    suspect = next((finding for _, finding in troubles(report)), None)
+    if suspect is not None:
+        # A second look has to agree.
+        return False, f"Looking closer: {suspect.title} {suspect.headline or suspect.evidence}"
+    if report.level is Level.OK:
+        return True, f"Nothing needs you. {report.flow.headline} {report.success.headline}"
+    unsure = [section for section in report.sections if section.level is not Level.OK]
+    return False, " ".join(f"{section.title} {section.headline}" for section in unsure[:2])
 
 
 async def _queues(request: Request) -> tuple[Sequence[QueueListRow] | None, Problem | None]:
@@ -183,93 +190,18 @@ def _needs(request: Request, rows: Sequence[QueueListRow], figures: Figures) -> 
         )
 
 
-def _kinds(
-    request: Request, kinds: Mapping[str, Tally], measure: Callable[[Tally], float]
-) -> tuple[KindShare, ...]:
-    """Return the kinds with the largest values of a measure, largest first."""
-    found = [(measure(tally), kind, tally) for kind, tally in kinds.items() if measure(tally)]
-    found.sort(key=lambda line: (-line[0], line[1]))
+def _kinds(request: Request, kinds: Mapping[str, Tally]) -> tuple[KindShare, ...]:
+    """Return the kinds that spent most time, the most first."""
+    found = sorted(kinds.items(), key=lambda pair: (-pair[1].spent, -pair[1].failed, pair[0]))
+    most = max((tally.spent for tally in kinds.values()), default=timedelta(0))
     return tuple(
         KindShare(
             kind="" if kind == OTHER else kind,
             url="" if kind == OTHER else url(request, "kinds.show", kind=kind),
-            ended=tally.ended,
-            spent=tally.spent,
+            tally=tally,
             run=tally.run.quantile(0.95),
-            failed=tally.failed,
-            failing=tally.failing,
-            share=value / found[0][0],
+            share=tally.spent / most if most else 0.0,
         )
-        for value, kind, tally in found[:_KINDS]
-    )
-
-
-async def _events(
-    request: Request,
-    queues: Sequence[QueueListRow],
-    marks: Sequence[Mark],
-    figures: Figures,
-) -> list[Event]:
-    """Return recent events, newest first: paused queues, marks such as deploys, actions on all
-    matching jobs, and spikes of failures or inserts.
-    """
-    found = [
-        Event(
-            at=row.queue.paused_at,
-            icon="pause",
-            name=row.queue.name,
-            words="paused",
-            url=url(request, "queues.show", name=row.queue.name),
-        )
-        for row in queues
-        if row.queue.paused_at
-    ]
-    found += [
-        Event(at=mark.at, icon="flag", name="", words=_mark_words(mark), url=mark.url)
-        for mark in marks
-    ]
-    found += _spikes(request, figures)
-    if access(request).may("jobs.read"):
-        try:
-            operations = await dashboard(request).get(OPERATIONS).list(limit=_EVENTS)
-        except DatabaseError:
-            # The page already says that the database does not answer.
-            log.debug("the newest operations could not be read")
-        else:
-            found += [_operation(request, operation) for operation in operations]
-    return sorted(found, key=lambda event: event.at, reverse=True)[:_EVENTS]
-
-
-def _spikes(request: Request, figures: Figures) -> Iterator[Event]:
-    link, step = jobs_link(request), step_words(figures.window.step)
-    kinds: tuple[tuple[str, Callable[[Tally], int]], ...] = (
-        ("attempts failed", lambda tally: tally.failed),
-        ("jobs inserted", lambda tally: tally.inserted),
-    )
-    for words, count in kinds:
-        for spike in spikes(figures.columns, count):
-            yield Event(
-                at=spike.at,
-                icon="activity",
-                name="",
-                words=f"up to {spike.most:,} {words} in a {step}, usually {spike.usual:,}",
-                url=link(spike.at, spike.until) if link and words == "attempts failed" else "",
-            )
-
-
-def _mark_words(mark: Mark) -> str:
-    return f"{mark.label} by {mark.user[:60]}" if mark.user else mark.label
-
-
-def _operation(request: Request, operation: Operation) -> Event:
-    n = operation.changed + operation.requested
-    jobs = f"{n:,} job{'' if n == 1 else 's'} {OPERATION_VERBS[operation.verb].done}"
-    by = f" by {operation.user[:60]}" if operation.user else ""
-    status = "" if operation.status is OperationStatus.DONE else f" ({operation.status.value})"
-    return Event(
-        at=operation.started_at,
-        icon="list-checks",
-        name="",
-        words=f"{jobs}{by}{status}",
-        url=url(request, "operations.show", id=operation.id),
+        for kind, tally in found[:_KINDS]
+        if tally.attempts or tally.ended
     )

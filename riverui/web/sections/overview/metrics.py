@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from starlette.requests import Request
 from starlette.responses import Response
 
+from riverui.features.incidents.watch import INCIDENTS
 from riverui.web.api.endpoints import Description, Endpoint
 from riverui.web.http.context import dashboard
 from riverui.web.http.metrics import MEDIA
@@ -17,7 +20,9 @@ async def show(request: Request) -> Response:
     from riverui.web.http import prometheus
 
     board = dashboard(request)
-    text = await prometheus.text(board.metrics)
+    opened = await board.get(INCIDENTS).open()
+    causes = Counter(incident.cause.value for incident in opened.incidents)
+    text = await prometheus.text(board.metrics, causes)
     if board.workers > 1:
         text = labelled(text, board.name)
     return Response(text, media_type=MEDIA)

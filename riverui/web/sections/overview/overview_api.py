@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from functools import partial
 from typing import Annotated, Literal, Self
 
 from msgspec import Meta
@@ -21,8 +20,7 @@ from riverui.web.api.models import EXAMPLE_TIME, Count, Id, Model, Time
 from riverui.web.http.context import access, dashboard
 from riverui.web.http.request_context import only
 from riverui.web.sections.overview import facts
-from riverui.web.sections.overview.facts import HEALTH
-from riverui.web.view.finding_links import page_url
+from riverui.web.sections.overview.facts import health_answer
 
 
 class StateCount(Model, frozen=True, kw_only=True):
@@ -166,9 +164,7 @@ async def index(request: Request) -> Response:
     return serializers.reply(
         Overview(
             at=serializers.instant(datetime.now(UTC)),
-            health=HealthReportAnswer.from_report(
-                await board.get(HEALTH).get(), partial(page_url, request)
-            ),
+            health=await health_answer(request),
             states=None
             if known is None
             else [

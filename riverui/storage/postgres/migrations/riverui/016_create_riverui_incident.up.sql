@@ -14,26 +14,27 @@ create table /* schema */riverui_incident (
   title text not null,
   headline text not null default '',
   facts jsonb not null default '{}',
+  deeds jsonb not null default '[]',
   note text not null default '',
   noted_at timestamptz,
   noted_by text not null default '',
   constraint riverui_incident_pkey primary key (id),
   constraint riverui_incident_level_known check (level in ('warn', 'critical')),
-  constraint riverui_incident_facts_object check (jsonb_typeof(facts) = 'object'),
+  constraint riverui_incident_json check (jsonb_typeof(facts) = 'object' and jsonb_typeof(deeds) = 'array'),
   constraint riverui_incident_lengths check (
     char_length(id) between 1 and 100 and char_length(cause) between 1 and 100 and char_length(subject_is) <= 100
     and char_length(subject) <= 200 and char_length(title) <= 1000 and char_length(headline) <= 2000
-    and octet_length(facts::text) <= 65536 and char_length(note) <= 4000 and char_length(noted_by) <= 200
+    and octet_length(facts::text) <= 65536 and octet_length(deeds::text) <= 65536
+    and char_length(note) <= 4000 and char_length(noted_by) <= 200
   )
 );
 
 create index riverui_incident_newest on /* schema */riverui_incident using btree (opened_at, id);
 create index riverui_incident_open on /* schema */riverui_incident using btree (opened_at, id) where closed_at is null;
-create index riverui_incident_closed_at on /* schema */riverui_incident using btree (closed_at)
-  where closed_at is not null;
 
 comment on table /* schema */riverui_incident is 'Problems with a beginning and an end, kept by riverui';
 comment on column /* schema */riverui_incident.opened_at is 'When it began, which is before it was found';
+comment on column /* schema */riverui_incident.deeds is 'What people did while it was open';
 comment on column /* schema */riverui_incident.seen_at is 'When its cause was there for the last time';
 
 create table /* schema */riverui_lease (

@@ -1,0 +1,42 @@
+"""What River's own tables add to the timeline: pauses of queues, and the leader's election."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from starlette.requests import Request
+
+from riverui.domain.health.clients import host
+from riverui.domain.queues import QueueRow
+from riverui.errors import DatabaseError
+from riverui.web.http.context import dashboard
+from riverui.web.http.request_context import url
+from riverui.web.sections.overview.facts import queue_rows
+from riverui.web.view.contributions import Event
+from riverui.web.view.facts import fact
+
+
+async def events(request: Request, since: datetime, until: datetime) -> Sequence[Event]:
+    """Return when queues were paused and resumed last, and when the leader was elected."""
+    queues = await queue_rows(request)
+    found: list[Event] = []
+    for row in () if queues is None or isinstance(queues, DatabaseError) else queues:
+        found += _pauses(row.queue, url(request, "queues.show", name=row.queue.name))
+    leader = await fact(dashboard(request).driver, lambda executor: executor.leader.get())
+    if leader is not None and not isinstance(leader, DatabaseError):
+        name, words = host(leader.leader_id), "was elected leader"
+        found.append(Event(at=leader.elected_at, icon="flag", name=name, words=words))
+    return [event for event in found if since <= event.at < until]
+
+
+def _pauses(queue: QueueRow, link: str) -> Iterator[Event]:
+    last, named = queue.last_pause, {"name": queue.name, "url": link}
+    if queue.paused_at is not None:
+        note, by = queue.reason.note, queue.reason.by
+        words = f"paused: {note}" if note else "paused"
+        yield Event(at=queue.paused_at, icon="pause", words=words, user=by, **named)
+    elif last is not None and last.resumed_at is not None:
+        words = f"paused: {last.note}" if last.note else "paused"
+        yield Event(at=last.at, icon="pause", words=words, user=last.by, **named)
+        yield Event(at=last.resumed_at, icon="play", words="resumed", user=last.resumed_by, **named)
