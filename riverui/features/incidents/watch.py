@@ -145,10 +145,9 @@ class IncidentWatch:
 
     async def _to_send(self) -> Sequence[Incident]:
         """Return the incidents of which there may be something to send, the oldest first."""
+        since = datetime.now(UTC) - _SENT_WITHIN
         async with await self.store() as store:
-            since = datetime.now(UTC) - _SENT_WITHIN
-            found = await store.incident_list(since=since, limit=2 * MAX_OPEN)
-        return sorted(found, key=lambda incident: incident.opened_at)
+            return (await store.incident_list(since=since, limit=2 * MAX_OPEN))[::-1]
 
     def expire(self) -> None:
         """Read the open incidents again at the next request: one was changed by this process."""

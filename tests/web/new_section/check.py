@@ -45,7 +45,7 @@ async def check() -> None:
         assert "data" in document["components"]["schemas"]["Notes"]["properties"]
     metrics = app.state.dashboard.metrics
     app.state.dashboard.counts.expire()
-    assert b'route="notes.index"' in await prometheus.text(metrics)
+    assert b'route="notes.index"' in await prometheus.text(metrics, {})
     await app.state.dashboard.close()
 
     others = sorted(EVERYTHING - {"notes.read"})
