@@ -192,7 +192,7 @@ _SLOW_SECONDS = 55.0
 
 def _slow_dependency(past: Past) -> None:
     if past.begins:
-        past.add("fraud_check", 20, since=timedelta(0))
+        past.add("fraud_check", 8, since=timedelta(0))
         return
     slow = timedelta(minutes=9)
     past.steady(until=slow)
@@ -225,6 +225,7 @@ def _bad_deploy(past: Past) -> None:
     deployed = timedelta(minutes=0 if past.begins else 9)
     past.marks.append((past.now - deployed, "v1.4.2"))
     if past.begins:
+        past.add("email_send", 40, since=timedelta(0))
         return
     since, until = deployed - timedelta(seconds=30), timedelta(seconds=5)
     past.fail("email_send", 170, _BUG, since=since, until=until)

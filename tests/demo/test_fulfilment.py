@@ -44,13 +44,13 @@ async def test_every_feature_is_at_work(driver: Driver, connection: Connection) 
     async with working(driver) as clients:
         assert len({client.id for client in clients}) == 3
         for condition in (
-            "from riverui_workflow where name like 'Scan of book %' and open > 2000",
+            "from riverui_workflow where name like 'Scan of book %' and open > 10",
             "from riverui_workflow where name like 'Order %' and ended_at is not null",
             "from river_job where kind = 'change_account' and state = 'completed'",
             "from riverui_limit where queue = 'tenants'",
             "from riverui_rate where queue = 'vendor' and pace > 0",
             "from river_job where kind = 'send_newsletter' and state = 'completed'"
-            " having count(*) >= 100",
+            " having count(*) >= 8",
             "from river_job where kind = 'pay_out' and args::text not like '%iban%'",
             "from riverui_periodic_job where id = 'close_books' and next_run_at > now()",
             f"from riverui_dead_job where id = {rejected}",

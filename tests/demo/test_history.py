@@ -28,17 +28,25 @@ def rows(jobs: int = 1_500, **options: Any) -> list[dict[str, Any]]:
 
 def test_every_state_is_there() -> None:
     states = Counter(row["state"] for row in rows(4_000))
-    assert set(states) == set(JobState)
+    assert set(states) == set(JobState) - {JobState.RUNNING}, "no client of the past goes on"
     assert states[JobState.COMPLETED] > 3_500
-    assert states[JobState.RUNNING] == 1, "no client of the past goes on; one job is stuck"
 
 
 def test_the_time_since_the_demo_was_stopped_is_filled() -> None:
     since = NOW - timedelta(hours=2)
     later = rows(4_000, since=since)
-    assert 50 < len(later) < 2_000
+    assert 50 < len(later) < 3_000
     assert all(row["created_at"] > since for row in later)
     assert JobState.RUNNING not in {row["state"] for row in later}
+
+
+def test_the_rate_of_jobs_reaches_that_of_customers() -> None:
+    ages = [NOW - row["created_at"] for row in rows(12_000)]
+    hour, day = timedelta(hours=1), timedelta(days=1)
+    newest, before = (sum(n * hour <= age < (n + 1) * hour for age in ages) for n in (0, 1))
+    assert 3_800 < newest < 4_800, "as many as come in an hour of a running demo"
+    assert newest * 0.5 < before < newest * 0.8
+    assert max(ages) < day
 
 
 def test_the_same_seed_gives_the_same_history() -> None:
@@ -100,7 +108,6 @@ async def test_a_second_time_only_what_is_missing_is_added(
     async with driver.reading() as db:
         queues = await db.queues.list(cap=1_000)
         paths = await SuggestionStore(db).job_path_list("args")
-    assert [row.queue.name for row in queues if row.queue.paused_at] == ["imports"]
     assert len(queues) == 7
     assert "amount.exchange_rate" in paths, "they can be searched by an exact number"
 
