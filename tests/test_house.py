@@ -84,6 +84,7 @@ _TYPES = "types of settings that features define, for type checkers only"
 _TALLIES = "the counts of attempts that figures store, for type checkers only"
 _DURABLE = "the page and the API of periodic jobs show durable ones too"
 _FIGURES = "figures of pages and metrics come from their reader"
+_INCIDENTS = "queues and kinds show the open incidents that they are the cause of"
 _LIMITS = "the page and the API set limits of jobs at once and rate limits"
 _INCIDENTS = "the front page, the health report and the metrics have the open incidents"
 _OPERATIONS = "actions on all matching jobs are operations"
@@ -111,6 +112,8 @@ NAMES_FEATURES = {
     "web/sections/jobs/api.py": _OPERATIONS,
     "web/sections/jobs/bulk.py": _OPERATIONS,
     "web/sections/jobs/usual.py": _FIGURES,
+    "web/sections/kinds/index.py": _INCIDENTS,
+    "web/sections/kinds/show.py": _INCIDENTS,
     "web/sections/overview/facts.py": _FIGURES,
     "web/sections/overview/index.py": _INCIDENTS,
     "web/sections/overview/metrics.py": _INCIDENTS,

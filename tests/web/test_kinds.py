@@ -12,6 +12,11 @@ from httpx2 import AsyncClient
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
+from riverui.domain.findings import Level
+from riverui.domain.health import Cause
+from riverui.domain.health.baseline import Subject
+from riverui.features.incidents.domain import Incident
+from riverui.features.incidents.watch import INCIDENTS
 from riverui.web.auth.rights import READ_ONLY, Access
 from tests.factory import Make
 from tests.web.html import parse
@@ -108,3 +113,44 @@ async def test_who_may_not_see_jobs_sees_figures_alone(app: Starlette, make: Mak
         access=Access(user="eve", rights=READ_ONLY - {"figures.read"}),
     ) as client:
         assert (await client.get("/kinds")).status_code == 403
+
+
+async def test_kinds_with_an_open_incident_come_first(
+    app: Starlette, read: AsyncClient, make: Make
+) -> None:
+    for kind, ran in (("busy", 9), ("broken", 2), ("slow", 1)):
+        await ended(make, kind, ran=ran)
+    now, watch = datetime.now(UTC), app.state.dashboard.get(INCIDENTS)
+    async with await watch.store() as store:
+        for kind, cause in (("broken", Cause.FAILURES), ("slow", Cause.SLOW_KIND)):
+            await store.incident_save(
+                Incident(
+                    id=kind,
+                    cause=cause,
+                    subject=Subject("kind", kind),
+                    level=Level.CRITICAL,
+                    title=f"{kind} is bad.",
+                    headline="It is worse than <b>.",
+                    opened_at=now,
+                    found_at=now,
+                    seen_at=now,
+                )
+            )
+    watch.expire()
+    page = parse((await read.get("/kinds")).text)
+    rows = page.one("tbody").all("tr")
+    assert [row.one("td", class_="c-main").text for row in rows] == ["broken", "slow", "busy"]
+    assert page.one(class_="summary").text == "broken is bad. slow is bad."
+    marked = [
+        [
+            cell.attributes["data-label"]
+            for cell in row.all("td")
+            if set(cell.attributes["class"].split()) & {"failing", "slow"}
+        ]
+        for row in rows
+    ]
+    assert marked == [["failed"], ["run"], []]
+    head = parse((await read.get("/kinds/broken")).text).one("header", class_="subject")
+    assert head.text.startswith("broken is bad.")
+    assert "It is worse than <b>." in head.text
+    assert "attempt" in parse((await read.get("/kinds/busy")).text).one("h2").text

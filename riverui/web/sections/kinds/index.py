@@ -13,6 +13,8 @@ from starlette.responses import Response
 
 from riverui.domain.figures import OTHER, Figures, Tally, Window
 from riverui.errors import BadRequest, DatabaseError
+from riverui.features.incidents.domain import Incident
+from riverui.features.incidents.watch import INCIDENTS
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import only, url
@@ -44,6 +46,8 @@ class KindLine(Struct, frozen=True, kw_only=True):
     """The three queues in which most of its jobs ended, busiest first."""
     relative_run_time: float
     """Its total run time relative to that of the busiest kind, from 0 to 1."""
+    trouble: Incident | None
+    """The open incident that it is the cause of."""
 
     @property
     def run(self) -> timedelta | None:
@@ -56,7 +60,9 @@ class KindLine(Struct, frozen=True, kw_only=True):
         return self.tally.wait.quantile(0.95)
 
 
+_WORST = "worst"
 _ORDERS: Mapping[str, tuple[str, Callable[[KindLine], Any]]] = {
+    _WORST: ("Worst first", lambda line: (line.trouble is None, -line.tally.spent)),
     "time": ("Most time first", lambda line: -line.tally.spent),
     "failed": ("Most failures first", lambda line: -line.tally.failed),
     "ended": ("Most ended first", lambda line: -line.tally.ended),
@@ -73,6 +79,8 @@ class KindsIndex:
     template: ClassVar[str] = "kinds/index.html"
     fragments: ClassVar[Mapping[str, str]] = {"kinds-list": "kinds/_list.html"}
 
+    summary: str
+    """What is wrong with which kinds, in sentences; empty if nothing is known, or for a search."""
     lines: tuple[KindLine, ...]
     match: str
     orders: tuple[Choice, ...]
@@ -90,7 +98,7 @@ async def index(request: Request) -> Response:
     only(request, "match", "order", "window")
     window = read_window(request)
     match = request.query_params.get("match", "")[:_MATCH_LENGTH]
-    order = request.query_params.get("order") or next(iter(_ORDERS))
+    order = request.query_params.get("order") or _WORST
     if order not in _ORDERS:
         raise BadRequest(f"Unknown order; the orders are {', '.join(_ORDERS)}.")
     board = dashboard(request)
@@ -105,16 +113,18 @@ async def index(request: Request) -> Response:
         problem = Problem(title=page.title, detail=page.detail)
     else:
         names = found
-    lines = sorted(_lines(request, figures, names, match), key=lambda line: line.kind)
+    troubles = await kind_troubles(request)
+    lines = sorted(_lines(request, figures, troubles, names, match), key=lambda line: line.kind)
     lines.sort(key=_ORDERS[order][1])
 
     def address(*, window: Window = window, order: str = order) -> str:
-        given = order if order != next(iter(_ORDERS)) else ""
+        given = "" if order == _WORST else order
         return with_window(url(request, "kinds.index"), window, match=match, order=given)
 
     return respond(
         request,
         KindsIndex(
+            summary="" if match else " ".join(line.trouble.title for line in lines if line.trouble),
             lines=tuple(lines[:_SHOWN]),
             match=match,
             orders=tuple(
@@ -131,7 +141,11 @@ async def index(request: Request) -> Response:
 
 
 def _lines(
-    request: Request, figures: Figures, names: Sequence[str], match: str
+    request: Request,
+    figures: Figures,
+    troubles: Mapping[str, Incident],
+    names: Sequence[str],
+    match: str,
 ) -> Iterator[KindLine]:
     """Yield a line for each kind found in the figures or in the rows."""
     tallies = {
@@ -151,4 +165,11 @@ def _lines(
             tally=tally,
             queues=tuple(queue for _, queue in sorted(queues.get(kind, ()))[:3] if queue != OTHER),
             relative_run_time=tally.spent / longest if longest else 0.0,
+            trouble=troubles.get(kind),
         )
+
+
+async def kind_troubles(request: Request) -> Mapping[str, Incident]:
+    """Return the open incidents of kinds by kind, of each the one that began last."""
+    opened = await dashboard(request).get(INCIDENTS).open()
+    return {each.kind: each for each in reversed(opened.incidents) if each.kind}

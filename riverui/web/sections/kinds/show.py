@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import ClassVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.domain.figures import OTHER, WINDOWS, Figures, Tally, Window
-from riverui.domain.findings import Level
-from riverui.domain.health.baseline import FEWEST_ENDS, Baseline
-from riverui.domain.health.usual import grade_failing
 from riverui.domain.jobs import FINALIZED, JobListRow, JobState
+from riverui.domain.sketch import Sketch
 from riverui.errors import DatabaseError, NotFound, RiveruiError
+from riverui.features.incidents.domain import Incident
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPage, JobPageParams
 from riverui.web.http.context import access, dashboard
 from riverui.web.http.periodic_runs import PERIODIC_HISTORIES
 from riverui.web.http.problems import error_page
-from riverui.web.http.request_context import only, url
+from riverui.web.http.request_context import linked, only, url
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url, new_job_url
 from riverui.web.search.figure_addresses import (
@@ -29,6 +28,7 @@ from riverui.web.search.figure_addresses import (
     window_choices,
     with_window,
 )
+from riverui.web.sections.kinds.index import kind_troubles
 from riverui.web.view.chart_cards import ChartCard, chart_cards
 from riverui.web.view.facts import fact
 from riverui.web.view.format import absolute, plain
@@ -70,11 +70,14 @@ class KindsShow:
     """Of the whole window."""
     charts: tuple[ChartCard, ...]
     windows: tuple[WindowChoice, ...]
-    usual: Tally | None
-    """Its jobs of the last 7 days before the window; None if unknown, or if the window covers them.
+    trouble: Incident | None
+    """The open incident that it is the cause of."""
+    trouble_url: str
+    """Its address; empty if there is none."""
+    usual: Sketch | None
+    """Run times of its completed jobs in the last 7 days; None if unknown, or if the window covers
+    them.
     """
-    failing: bool
-    """Whether more of its attempts fail than usual."""
     queues: tuple[KindQueue, ...]
     bars: tuple[RunBar, ...]
     """The newest jobs that ended, the oldest first."""
@@ -112,7 +115,7 @@ async def show(request: Request) -> Response:
     def address(other: Window) -> str:
         return with_window(url(request, "kinds.show", kind=kind), other)
 
-    usual = await _usual(request, kind, window, total)
+    trouble = (await kind_troubles(request)).get(kind)
     cards = [(card.template, await card.read(request, kind)) for card in board.sections.kind_cards]
     return respond(
         request,
@@ -122,8 +125,9 @@ async def show(request: Request) -> Response:
             total=total,
             charts=await chart_cards(request, _CHARTS, figures, kind=kind),
             windows=window_choices(window, address),
-            usual=usual,
-            failing=_is_failing(total, usual),
+            trouble=trouble,
+            trouble_url=linked(request, "incidents.show", id=trouble.id) if trouble else "",
+            usual=await _usual(request, kind, window),
             queues=tuple(_queues(request, figures)),
             bars=() if isinstance(ended, DatabaseError) else _bars(request, ended.rows),
             cards=tuple((path, card) for path, card in cards if card is not None),
@@ -153,23 +157,12 @@ async def _jobs(
     return await fact(board.driver, lambda executor: executor.jobs.list(wanted))
 
 
-async def _usual(request: Request, kind: str, window: Window, total: Tally) -> Tally | None:
-    """Return the last 7 days without the window, except for run times, which include it."""
+async def _usual(request: Request, kind: str, window: Window) -> Sketch | None:
     week = WINDOWS["7d"]
     if window.span >= week.span:
         return None
-    found = (await dashboard(request).figures.read(week, kind=kind)).total
-    completed, failed = found.completed - total.completed, found.failed - total.failed
-    if completed < 0 or failed < 0 or completed + failed < FEWEST_ENDS:
-        completed = failed = 0
-    return Tally(completed=completed, failed=failed, run=found.run)
-
-
-def _is_failing(total: Tally, usual: Tally | None) -> bool:
-    known = None
-    if usual is not None and usual.attempts:
-        known = Baseline.of(usual, timedelta(minutes=1), before=datetime.now(UTC))
-    return grade_failing(total.failing or 0.0, total.failed, known) is not Level.OK
+    run = (await dashboard(request).figures.read(week, kind=kind)).total.run
+    return run if run.n else None
 
 
 def _queues(request: Request, figures: Figures) -> Iterator[KindQueue]:

@@ -15,8 +15,9 @@ from riverui.domain.figures import Figures, Window
 from riverui.domain.jobs import FAILED, JobListRow, JobState
 from riverui.errors import NotFound, QueryTimeout
 from riverui.features.figures.reader.figure_reader import promptly
+from riverui.features.incidents.watch import INCIDENTS
 from riverui.storage.interface.params import Count, Field
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import access, dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import linked, url
 from riverui.web.search import query
@@ -76,6 +77,8 @@ class QueuesShow:
     """Of the newest failed jobs."""
     failures_url: str
     limits: QueueLimits
+    incident_url: str
+    """The newest open incident of the queue; empty if there is none."""
     errors_url: str
     """The list of its failed jobs by error; empty if there are none."""
     self_url: str
@@ -134,6 +137,7 @@ async def show(request: Request) -> Response:
             else "",
             failures_url=jobs_url(request, (of_queue,), FAILED),
             limits=await read_limits(request, row.queue),
+            incident_url=await _incident_url(request, name),
             self_url=address(window),
             problem=problem,
         ),
@@ -148,3 +152,11 @@ def _folded(rows: Sequence[JobListRow]) -> Iterator[Failure]:
         groups.setdefault((row.kind, error), []).append(row)
     for group in groups.values():
         yield Failure(newest=group[0], times=len(group))
+
+
+async def _incident_url(request: Request, name: str) -> str:
+    if not access(request).may("figures.read"):
+        return ""
+    opened = await dashboard(request).get(INCIDENTS).open()
+    found = next((each for each in opened.incidents if each.queue == name), None)
+    return linked(request, "incidents.show", id=found.id) if found else ""
