@@ -47,7 +47,7 @@ async def test_a_group_is_found_by_its_keys_and_retried(site: Site, page: Page) 
     await expect(dialog).to_contain_text("Retry 12 discarded jobs?")
     await dialog.get_by_role("button", name="Retry 12 jobs").click()
     await expect(page).to_have_url(re.compile("/operations/"))
-    await expect(page.locator("#operation")).to_contain_text("12 of 12 processed")
+    await expect(page.locator("#operation")).to_contain_text("12 jobs retried")
     left = await site.connection.execute("select count(*) from river_job where state = 'discarded'")
     assert (await left.fetchone()) == {"count": 3}
 

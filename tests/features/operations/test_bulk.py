@@ -76,7 +76,7 @@ async def test_a_preview_and_its_operation(driver: Driver, connection: Connectio
             await idle(app.state.dashboard.get(OPERATIONS))
             page = parse((await client.get(answer.headers["location"])).text)
             assert "state:discarded kind:mail" in page.one(id="operation").text
-            assert "6 of 6 processed" in page.one(id="operation").text
+            assert "6 jobs retried" in page.one(id="operation").text
             assert page.link("Show the jobs") == "/jobs?q=kind:mail&state=discarded"
             assert "all matching: started" in page.text
     assert len(addresses) == await number(one) == 1

@@ -82,9 +82,9 @@ async def test_the_list_and_one_operation(
     assert "ada <i>" in listed
     assert ("this process" in listed) == (kept == "process")
     assert page.attributes["data-final"] == "1"
-    assert "3 of 3 processed" in page.text
+    assert "0 jobs deleted, 3 skipped" in page.text
     assert "3 still running" in page.text
-    assert "Jobs until" in page.text
+    assert "Jobs newer than" in page.text
     assert ("web <1>" in page.text) == (kept == "table")
     assert all(f"#{job_id}" in page.text for job_id in running)
     assert (answer["status"], answer["changed"], answer["user"]) == ("done", 0, "ada <i>")
@@ -125,7 +125,7 @@ async def test_stopping(keeping: Driver, kept: str, connection: AsyncConnection[
             found = await ended(app.state.dashboard.get(OPERATIONS))
             assert (found.status, found.processed) == ("stopped", 1_000)
             page = parse((await client.get("/operations/one")).text).one(id="operation")
-            assert "stopped" in page.text
+            assert "Stopped: 0 of " in page.text
 
 
 async def test_an_operation_without_holder_waits_and_continues(
