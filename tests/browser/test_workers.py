@@ -72,9 +72,9 @@ async def test_the_jobs_of_a_silent_client_are_rescued(
         await page.keyboard.press("w")
     else:
         await page.get_by_role("link", name="Workers").click()
-    card = page.get_by_role("article", name="silent")
-    await expect(card).to_contain_text("its 2 jobs are rescued in")
-    await card.get_by_text("Rescue now").click()
+    card = page.locator(".gone li", has_text="host-of-silent").filter(has_text="has been silent")
+    await expect(card).to_contain_text("They are rescued in")
+    await card.get_by_text("Rescue 2 jobs now").click()
     await card.get_by_role("button", name="It has ended").click()
     await expect(page.locator("#notices")).to_contain_text(
         "2 jobs were rescued from host-of-silent"
@@ -93,7 +93,7 @@ async def test_axe_finds_nothing_and_it_fits(
         color_scheme=theme, viewport={"width": width, "height": 900}, reduced_motion="reduce"
     )
     await page.goto("/workers")
-    await page.get_by_role("article", name="silent").get_by_text("Rescue now").click()
+    await page.get_by_text("Rescue 2 jobs now").click()
     result = await Axe().run(page)
     assert [violation["id"] for violation in result.response["violations"]] == []
     assert await page.evaluate("document.documentElement.scrollWidth") <= width

@@ -162,6 +162,8 @@ class SeenClient(Struct, frozen=True, kw_only=True):
     """Jobs that it holds, among those that were read."""
     held: Sequence[HeldJob] = field(default=())
     """The longest running of these."""
+    held_kinds: Mapping[str, int] = field(default_factory=dict)
+    """The commonest kinds of these, with their numbers."""
     seen_at: datetime | None = None
     """When it last took a job, as far as is known."""
     queues: Sequence[str] = ()
@@ -409,6 +411,7 @@ def _seen(row: Any) -> SeenClient:
             HeldJob(id=job_id, kind=kind, queue=queue, attempted_at=at)
             for job_id, kind, queue, at in held
         ],
+        held_kinds=dict(zip(row.held_kinds, row.held_numbers, strict=True)),
         seen_at=row.seen_at,
         queues=row.queues,
     )

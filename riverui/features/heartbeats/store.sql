@@ -149,6 +149,9 @@ ranked as materialized (
     row_number() over (partition by r.client order by r.attempted_at, r.id) as place
   from running r
 ),
+counted as materialized (
+  select r.client, r.kind, count(*) as number from running r group by r.client, r.kind
+),
 seen as materialized (
   select r.client, r.queue, r.attempted_at, true as held from running r
   union all
@@ -170,7 +173,13 @@ select s.client as id, count(*) filter (where s.held) as running, max(s.attempte
   ) as job_queues,
   array(
     select r.attempted_at from ranked r where r.client = s.client and r.place <= :held::bigint order by r.place
-  ) as attempted_at
+  ) as attempted_at,
+  array(
+    select c.kind from counted c where c.client = s.client order by c.number desc, c.kind limit :held::bigint
+  ) as held_kinds,
+  array(
+    select c.number from counted c where c.client = s.client order by c.number desc, c.kind limit :held::bigint
+  ) as held_numbers
 from seen s
 where s.client is not null
 group by s.client

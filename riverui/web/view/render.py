@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse, Response
 from riverui import __version__
 from riverui.domain.jobs import JsonText
 from riverui.domain.sealed_args import args_preview, sealed_args
+from riverui.domain.text import client_host
 from riverui.web import assets
 from riverui.web.http import cookies
 from riverui.web.http.context import Service, access as who, dashboard
@@ -191,6 +192,7 @@ def environment(names: Mapping[str, Any]) -> Environment:
         "count_text": shown.count_text,
         "duration": shown.duration,
         "estimate": shown.estimate,
+        "host": client_host,
         "json_tree": long_text.json_tree,
         "log": long_text.log,
         "newest_error": shown.newest_error,

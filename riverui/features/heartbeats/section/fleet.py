@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -59,7 +60,8 @@ class Fleet:
             for job in client.held
             if job.attempted_at and row.registered_at <= job.attempted_at < until
         ]
-        return replace(client, running=len(jobs), held=jobs)
+        kinds = Counter(job.kind for job in jobs)
+        return replace(client, running=len(jobs), held=jobs, held_kinds=kinds)
 
 
 async def read(driver: Driver) -> Fleet | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
 from msgspec import Struct
@@ -11,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.domain.jobs import JobState
+from riverui.domain.text import client_host
 from riverui.features.heartbeats.section import fleet
 from riverui.features.heartbeats.store import ClientRow, HeldJob, SeenClient
 from riverui.storage.interface import SQL
@@ -24,10 +26,12 @@ from riverui.web.search.addresses import jobs_url
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import respond
 
-_LAGGING = 1.0
-"""Seconds of an event loop's lag from which it is pointed out: jobs on that loop are delayed as
-long.
-"""
+_QUIET = timedelta(minutes=5)
+"""How long a client without heartbeats may hold jobs and take none before it may be gone."""
+_RESCUED_AFTER = timedelta(hours=1)
+"""How long a job of such a client runs before River rescues it, unless configured otherwise."""
+_KINDS = 20
+"""Sets of kinds that are listed: as many as there are sorts of workers."""
 
 
 class QueueSlots(Struct, frozen=True, kw_only=True):
@@ -42,8 +46,11 @@ class QueueSlots(Struct, frozen=True, kw_only=True):
 class HeldJobs(Struct, frozen=True, kw_only=True):
     """The running jobs of a client."""
 
-    jobs: tuple[tuple[HeldJob, str], ...]
-    """The longest running jobs, each with its address."""
+    oldest: HeldJob | None
+    """The longest running job."""
+    oldest_url: str
+    kinds: Mapping[str, int]
+    """The commonest kinds, with their numbers."""
     running: int
     """All of them, among the jobs that were read."""
     url: str
@@ -58,11 +65,6 @@ class ClientCard(Struct, frozen=True, kw_only=True):
     """The element's id: of this life, as a client started again under its old id has two."""
     queues: tuple[QueueSlots, ...]
     held: HeldJobs
-    lag: str
-    """How long its event loop takes to answer; empty if unknown."""
-    lagging: bool
-    every: str
-    """The time between two heartbeats."""
     may_rescue: bool
 
 
@@ -73,6 +75,10 @@ class SeenLine(Struct, frozen=True, kw_only=True):
     held: HeldJobs
     queues: tuple[tuple[str, str], ...]
     """Names and addresses."""
+    quiet: bool
+    """Whether it may be gone: it holds jobs, and has taken none for a while."""
+    rescued_at: datetime | None
+    """When River rescues the first of its jobs; None if it holds none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,10 +91,13 @@ class WorkersIndex:
     clients: tuple[ClientCard, ...]
     dead: tuple[ClientRow, ...]
     seen: tuple[SeenLine, ...]
+    kinds: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
+    """Kinds, and the hosts of the clients that report to work these."""
     capped: int
     """Running jobs that were read, if there are more; else 0."""
     most: int
     """The maximum number of clients shown."""
+
     missing: str
     """Why no client sends heartbeats, as a sentence; empty if they can."""
     remedy: str
@@ -107,6 +116,7 @@ async def index(request: Request) -> Response:
             clients=(),
             dead=(),
             seen=(),
+            kinds=(),
             capped=0,
             most=fleet.MOST_CLIENTS,
             missing=SQL.missing,
@@ -125,14 +135,8 @@ async def index(request: Request) -> Response:
     page = WorkersIndex(
         clients=tuple(_card(request, row, found) for row in found.living),
         dead=tuple(found.dead),
-        seen=tuple(
-            SeenLine(
-                client=client,
-                held=_held(request, client.id, client),
-                queues=tuple((name, _queue_url(request, name)) for name in client.queues),
-            )
-            for client in found.seen
-        ),
+        seen=tuple(_seen(request, client) for client in found.seen),
+        kinds=tuple(_kinds(found.living)),
         capped=fleet.RUNNING_CAP if found.capped else 0,
         most=fleet.MOST_CLIENTS,
         missing=missing,
@@ -144,7 +148,7 @@ async def index(request: Request) -> Response:
 
 
 def _card(request: Request, row: ClientRow, found: fleet.Fleet) -> ClientCard:
-    lag, held = row.loop_lag, _held(request, row.id, found.holding(row))
+    held = _held(request, row.id, found.holding(row))
     holds = held.running > 0 or found.capped
     return ClientCard(
         row=row,
@@ -154,19 +158,39 @@ def _card(request: Request, row: ClientRow, found: fleet.Fleet) -> ClientCard:
             for name, (most, taken) in sorted(row.queues.items())
         ),
         held=held,
-        lag="" if lag is None else f"{lag:.1f} s" if lag >= _LAGGING else f"{lag * 1000:.0f} ms",
-        lagging=lag is not None and lag >= _LAGGING,
-        every=f"{row.heartbeat_interval.total_seconds():g} s",
         may_rescue=row.silent and holds and access(request).may("workers.rescue"),
     )
 
 
+def _seen(request: Request, client: SeenClient) -> SeenLine:
+    begun = [job.attempted_at for job in client.held if job.attempted_at]
+    quiet = client.seen_at is None or datetime.now(UTC) - client.seen_at >= _QUIET
+    return SeenLine(
+        client=client,
+        held=_held(request, client.id, client),
+        queues=tuple((name, _queue_url(request, name)) for name in client.queues),
+        quiet=quiet and client.running > 0,
+        rescued_at=min(begun) + _RESCUED_AFTER if begun else None,
+    )
+
+
+def _kinds(living: Sequence[ClientRow]) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Yield the sets of kinds that clients report, each with their hosts."""
+    hosts: dict[frozenset[str], set[str]] = {}
+    for row in living:
+        if row.kinds is not None:
+            hosts.setdefault(row.kinds, set()).add(client_host(row.host or row.id))
+    for kinds in sorted(hosts, key=len, reverse=True)[:_KINDS]:
+        yield tuple(sorted(kinds)), tuple(sorted(hosts[kinds]))
+
+
 def _held(request: Request, client_id: str, client: SeenClient | None) -> HeldJobs:
     term = query.equal(Field.WORKER, client_id)
+    oldest = client.held[0] if client and client.held else None
     return HeldJobs(
-        jobs=tuple(
-            (job, url(request, "jobs.show", id=job.id)) for job in (client.held if client else ())
-        ),
+        oldest=oldest,
+        oldest_url=url(request, "jobs.show", id=oldest.id) if oldest else "",
+        kinds=client.held_kinds if client else {},
         running=client.running if client else 0,
         url=jobs_url(request, (term,), (JobState.RUNNING,)),
     )
