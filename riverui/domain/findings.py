@@ -80,7 +80,9 @@ class Link(Struct, frozen=True, kw_only=True):
 
     label: str
     page: str
-    """queue, queues, queue_limits, jobs, job, workflow, workers, incident or about."""
+    """queue, queues, queue_limits, jobs, job, errors, periodic, workflow, workers, incident or
+    about.
+    """
     name: str = ""
     """The queue, the workflow, or the id of the job or the incident; empty for lists."""
     state: str = ""
@@ -88,7 +90,7 @@ class Link(Struct, frozen=True, kw_only=True):
     queue: str = ""
     """For jobs: only those of this queue."""
     kind: str = ""
-    """For jobs: only those of this kind."""
+    """For jobs and errors: only those of this kind."""
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -97,7 +99,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     name: str = ""
     """The name of the check, such as `served`."""
     label: str = ""
-    """What is true if the check passes, such as `Queues are served`."""
+    """What is checked, such as `Paused queues`."""
     level: Level = Level.OK
     evidence: str = ""
     """One or two sentences."""
@@ -142,7 +144,7 @@ def examine(facts: _Facts, checks: Iterable[Check[_Facts]]) -> list[Finding]:
         try:
             finding = check(facts)
         except Unread as error:
-            finding = unknown(f"It could not be read. {error.why}")
+            finding = unknown(error.why)
         if finding is not None:
             named = {"name": finding.name or name, "label": finding.label or label}
             findings.append(replace(finding, **named))

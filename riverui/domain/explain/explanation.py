@@ -174,7 +174,7 @@ def _client(facts: JobFacts) -> Finding | None:
     if isinstance(leader, LeaderRow) and leader.leader_id == name and leader.expires_at > now:
         return passed(f"{name} runs it, and is the leader at present.")
     if isinstance(facts.work, Unread):
-        return unknown(f"{name} runs it. It could not be read. {facts.work.why}")
+        return unknown(f"{name} runs it. {facts.work.why}")
     taken = facts.work.clients.get(name)
     later = taken is not None and (job.attempted_at is None or taken > job.attempted_at)
     if taken is not None and later and now - taken < REPORTED_WITHIN:

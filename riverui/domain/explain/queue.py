@@ -167,7 +167,7 @@ def starved(facts: JobFacts) -> Finding | None:
     ahead = capital(counted(line.more_urgent, "more urgent job", line.cap))
     ahead += " waits" if line.more_urgent == 1 else " wait"
     if isinstance(facts.work, Unread):
-        return unknown(f"{ahead}. It could not be read. {facts.work.why}")
+        return unknown(f"{ahead}. {facts.work.why}")
     started = facts.work.started
     own = max((at for p, at in started.items() if p >= job.priority), default=None)
     urgent = max((at for p, at in started.items() if p < job.priority), default=None)

@@ -66,7 +66,7 @@ class _Backlog(Struct, frozen=True, kw_only=True):
 
     def jobs(self, kind: str = "", *, state: str = "available") -> Link:
         """Return where its jobs are listed, of one kind if it is given."""
-        label = "See what runs" if state == "running" else "See what waits"
+        label = "Open what runs" if state == "running" else "Open what waits"
         return Link(label=label, page="jobs", state=state, queue=self.name, kind=kind)
 
 

@@ -14,8 +14,10 @@ BLOCKED_WARN_AFTER = timedelta(seconds=30)
 """How long a statement on River's tables may wait for a lock: theirs take milliseconds."""
 BLOCKED_CRITICAL_AFTER = timedelta(minutes=2)
 """How long such a wait may last before it cannot be intended."""
+IDLE_WARN_AFTER = timedelta(minutes=5)
+"""How long a transaction may be open and idle: nothing is gained by it, and dead rows pile up."""
 OPEN_WARN_AFTER = timedelta(minutes=10)
-"""How long a transaction may be open: dead rows pile up from then on, and fetching slows down."""
+"""How long a transaction that does something may be open: reports and dumps take minutes."""
 OPEN_CRITICAL_AFTER = timedelta(hours=1)
 """How long a transaction may be open before a busy queue has millions of dead rows."""
 NOTIFICATIONS_WARN = 0.5
@@ -23,7 +25,7 @@ NOTIFICATIONS_WARN = 0.5
 NOTIFICATIONS_CRITICAL = 0.9
 """How full (0 to 1) it may be before inserts are about to fail, as they do when it is full."""
 
-_ABOUT = Link(label="See the database", page="about")
+_ABOUT = Link(label="Open the database", page="about")
 
 
 def blocked(facts: HealthFacts) -> Finding:
@@ -52,7 +54,8 @@ def transaction(facts: HealthFacts) -> Finding:
     """Return whether a transaction has been open for too long."""
     state = known(facts.database)
     span = facts.now - state.oldest.since if state.oldest else timedelta(0)
-    if state.oldest is None or span < OPEN_WARN_AFTER:
+    idle = state.oldest is not None and state.oldest.state.startswith("idle")
+    if state.oldest is None or span < (IDLE_WARN_AFTER if idle else OPEN_WARN_AFTER):
         if state.hidden:
             return unknown(_hidden(state.hidden))
         if state.oldest is None:

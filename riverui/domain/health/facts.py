@@ -223,7 +223,7 @@ class HealthFacts(Struct, kw_only=True):
 
     def waiting_in(self, queue: str) -> QueueWaiting | Unread:
         """Return the jobs that come next in a queue."""
-        return self.waiting.get(queue, Unread(why="It was not read."))
+        return self.waiting.get(queue, Unread(why="What waits there was not read."))
 
     @property
     def leads(self) -> str:

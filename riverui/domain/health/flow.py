@@ -116,7 +116,9 @@ def _paused(facts: HealthFacts) -> Finding:
             return unknown(f"Only the first {facts.queue_limit:,} queues were looked at.")
         if paused:
             verb = "is" if len(paused) == 1 else "are"
-            return passed(f"{len(paused):,} {verb} paused, and nothing waits there.")
+            waits = wait(available(paused, facts)) if any(row.available for row in paused) else ""
+            since = f"{waits} there since less than a minute" if waits else "nothing waits there"
+            return passed(f"{len(paused):,} {verb} paused, and {since}.")
         return passed("No queue is paused.")
     held.sort(key=lambda row: waited(row, facts), reverse=True)
     real = [row for row in queues if row.queue.created_at is not None]
@@ -140,9 +142,9 @@ def _paused(facts: HealthFacts) -> Finding:
             f"{capital(wait(total))} there, the oldest for {duration(waited(held[0], facts))};"
             f" paused for {since}."
         ),
-        link=Link(label="See the queues", page="queues")
-        if len(held) > 1
-        else Link(label="Open the queue", page="queue", name=name),
+        link=Link(label=f"Resume {'all' if every else counted(len(held), 'queue')}", page="queues")
+        if len(held) > 1 or every
+        else Link(label="Resume the queue", page="queue", name=name),
         culprit=culprit("queue", name, 1.0) if len(held) == 1 and not every else None,
         began=began,
     )
@@ -167,7 +169,7 @@ def _leader(facts: HealthFacts) -> Finding:
             f"{capital(count)} due to be tried, the first for {duration(late)};"
             " only the leader makes them available."
         ),
-        link=Link(label="See scheduled jobs", page="jobs", state="scheduled"),
+        link=Link(label="Open what is due", page="jobs", state="scheduled"),
         began=overdue.oldest_at,
     )
 

@@ -189,7 +189,7 @@ def _failures(facts: HealthFacts) -> Finding:
         cause=Cause.FAILURES,
         title="Failures rise.",
         detail="No kind owns half of them.",
-        link=Link(label="See what failed", page="jobs", state="retryable"),
+        link=Link(label="Open the errors", page="errors"),
         began=every.began,
         baseline=every.usual,
     )
@@ -228,7 +228,7 @@ def _failing_kind(facts: HealthFacts, kind: _Failing, level: Level, owns: float)
         culprit=culprit("kind", kind.name, owns),
         began=kind.began,
         baseline=kind.usual,
-        link=Link(label="See what failed", page="jobs", state="retryable", kind=kind.name),
+        link=Link(label="Open the error", page="errors", kind=kind.name),
     )
 
 

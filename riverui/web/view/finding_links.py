@@ -42,6 +42,9 @@ def page_url(request: Request, link: Link) -> str:
         return url(request, f"{link.page}.index")
     if link.page == "about":
         return url(request, "about")
+    if link.page == "errors":
+        kind = f"?{urlencode({'kind': link.kind})}" if link.kind else ""
+        return f"{url(request, 'errors.index')}{kind}"
     named = ((Field.QUEUE, link.queue), (Field.KIND, link.kind))
     terms = tuple(query.equal(field, name) for field, name in named if name)
     states = (JobState(link.state),) if link.state else ()
