@@ -117,7 +117,7 @@ def _paused(facts: HealthFacts) -> Finding:
         if paused:
             verb = "is" if len(paused) == 1 else "are"
             waits = wait(available(paused, facts)) if any(row.available for row in paused) else ""
-            since = f"{waits} there since less than a minute" if waits else "nothing waits there"
+            since = f"{waits} there for less than a minute" if waits else "nothing waits there"
             return passed(f"{len(paused):,} {verb} paused, and {since}.")
         return passed("No queue is paused.")
     held.sort(key=lambda row: waited(row, facts), reverse=True)

@@ -43,7 +43,7 @@ def page_url(request: Request, link: Link) -> str:
     if link.page == "about":
         return url(request, "about")
     if link.page == "errors":
-        kind = f"?{urlencode({'kind': link.kind})}" if link.kind else ""
+        kind = f"?{urlencode({'open': 'worst', 'kind': link.kind})}" if link.kind else ""
         return f"{url(request, 'errors.index')}{kind}"
     named = ((Field.QUEUE, link.queue), (Field.KIND, link.kind))
     terms = tuple(query.equal(field, name) for field, name in named if name)
