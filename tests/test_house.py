@@ -63,6 +63,7 @@ BESIDE = {
     ("dead_letters", "operations"): "all that match",
     ("error_groups", "operations"): "all jobs of a group",
     ("operations", "dead_letters"): "its runner reads dead letters, too",
+    ("slo", "figures"): "how many jobs start in time is read from figures",
     ("sequences", "workflows"): "a task of a workflow is in no sequence",
     ("workflows", "concurrency"): "River Pro's producers",
     ("workflows", "durable_periodic"): "River Pro's periodic jobs",

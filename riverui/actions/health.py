@@ -16,6 +16,7 @@ from riverui.domain.health.baseline import Baseline, Subject
 from riverui.domain.health.facts import HealthFacts, OverdueJobs, ReportingClient, UsualHour
 from riverui.domain.health.lost import suspect_queues
 from riverui.domain.health.queues import late_queues, waiting_long
+from riverui.domain.health.slo import Objective, ObjectiveFigures
 from riverui.domain.health.success import failing_kinds
 from riverui.domain.health.usual import RECENT
 from riverui.domain.health.verdict import judge, suspicious
@@ -104,6 +105,7 @@ async def health_report(
     usual: UsualReader | None = None,
     marks: MarkReader | None = None,
     baselines: Mapping[tuple[Cause, Subject], Baseline] = {},
+    objectives: Sequence[Objective] = (),
     now: datetime | None = None,
 ) -> HealthReport:
     """Return the health report of a database's jobs. `now` is for incidents in the past. Problems
@@ -118,6 +120,15 @@ async def health_report(
     async with FactReader(driver) as reader:
         facts = await _first(reader, figures, now)
         facts.baselines = baselines
+        if figures is not None:
+            facts.objectives = [
+                ObjectiveFigures(
+                    objective=each,
+                    hour=await figures.read(_HOUR, queue=each.queue),
+                    hours=await figures.read(WINDOWS["6h"], queue=each.queue),
+                )
+                for each in objectives
+            ]
         await _closer(reader, figures, facts)
         if usual is not None and suspicious(facts):
             # They show what was usual before a problem, however long it has lasted.

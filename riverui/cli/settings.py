@@ -359,6 +359,14 @@ SETTINGS = (
         help="Least level of incidents that are sent: warn or critical.",
     ),
     Setting(
+        name="slo",
+        group="Alerts",
+        env="RIVERUI_SLO",
+        metavar="OBJECTIVES",
+        default_words="none",
+        help="Objectives of queues, such as default=99% < 30s, mail=99.9% < 5s.",
+    ),
+    Setting(
         name="public_url",
         group="Alerts",
         env="RIVERUI_PUBLIC_URL",

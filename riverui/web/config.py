@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from riverui.domain.health.slo import objectives
 from riverui.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ class DashboardConfig:
     """Opens encrypted args for viewers with the right to; None opens them for no one."""
     charts: bool = True
     """Computes figures over time from the rows of jobs while someone views them."""
+    slo: str = ""
+    """Objectives of queues, such as `default=99% < 30s, mail=99.9% < 5s`."""
     public_url: str = ""
     """Address of the dashboard, such as https://ops.example/river, for links in alerts."""
     alert_webhook: str = ""
@@ -115,6 +118,7 @@ class DashboardConfig:
         if self.alert_level not in ALERT_LEVELS:
             raise ConfigError(f"alert_level must be {' or '.join(ALERT_LEVELS)}")
         self._check_alerts()
+        objectives(self.slo)
         for name, number in (("count_cap", self.count_cap), ("search_window", self.search_window)):
             if number < 1:
                 raise ConfigError(f"{name} must be at least 1")

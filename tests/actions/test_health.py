@@ -10,6 +10,7 @@ from psycopg import AsyncConnection
 from riverui.actions.health import health_report
 from riverui.domain.findings import Level, Result
 from riverui.domain.health import Cause, HealthReport
+from riverui.domain.health.slo import objectives
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
 from riverui.testing import MemoryDatabase
@@ -55,6 +56,19 @@ async def test_a_calm_database(driver: Driver, connection: Connection) -> None:
 async def test_without_figures_calm_is_not_promised(driver: Driver) -> None:
     report = await health_report(driver, None)
     assert [part.level for part in report.sections] == [Level.UNKNOWN] * 3
+
+
+async def test_objectives_are_checked_by_their_queues(
+    driver: Driver, connection: Connection
+) -> None:
+    await queue(connection)
+    await leader(connection)
+    wanted = objectives("default=99.9% < 100ms, mail=99% < 1m")
+    report = await health_report(driver, Made(), objectives=wanted)
+    assert (report.cause, report.flow.level) == (Cause.SLO_BURN, Level.CRITICAL)
+    assert report.flow.title == "Queue default misses its objective."
+    found = results(report)
+    assert (found["slo default"], found["slo mail"]) == (Result.FAILED, Result.PASSED)
 
 
 async def test_a_driver_that_has_nothing_besides() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from riverui.domain.figures import Figures, Tally
 from riverui.domain.findings import Unread
+from riverui.domain.health.slo import Objective, ObjectiveFigures
 from riverui.domain.jobs import UNKNOWN_KIND, JsonText
 from riverui.domain.partitions import Partition
 from riverui.domain.time import FIRST, LAST
@@ -32,6 +33,15 @@ _TALLIES = st.builds(
     run=st.integers(0, 10**5).map(lambda s: s * SECOND),
 )
 _PARTITIONS = st.sampled_from([Partition(by_args=("a",)), Partition(by_kind=True)])
+_FIGURES = st.builds(
+    lambda tallies, pairs, read_at, complete: figures(
+        lambda ago: tallies[ago % len(tallies)], pairs, read_at=read_at, complete=complete
+    ),
+    st.lists(st.none() | _TALLIES, min_size=1, max_size=6),
+    st.dictionaries(st.tuples(_NAMES, _NAMES), _TALLIES, max_size=3),
+    st.none() | _TIMES,
+    st.booleans(),
+)
 _CHOSEN: Mapping[Any, st.SearchStrategy[Any]] = {
     int: _COUNTS,
     str: _NAMES,
@@ -45,14 +55,17 @@ _CHOSEN: Mapping[Any, st.SearchStrategy[Any]] = {
     Partition: _PARTITIONS,
     Tally: _TALLIES,
     Unread: st.just(UNREAD),
-    Figures: st.builds(
-        lambda tallies, pairs, read_at, complete: figures(
-            lambda ago: tallies[ago % len(tallies)], pairs, read_at=read_at, complete=complete
+    Figures: _FIGURES,
+    Sequence[ObjectiveFigures]: st.lists(
+        st.builds(
+            ObjectiveFigures,
+            objective=st.builds(
+                Objective, queue=_NAMES, target=st.floats(0.9, 0.999), within=_SPANS
+            ),
+            hour=_FIGURES,
+            hours=_FIGURES,
         ),
-        st.lists(st.none() | _TALLIES, min_size=1, max_size=6),
-        st.dictionaries(st.tuples(_NAMES, _NAMES), _TALLIES, max_size=3),
-        st.none() | _TIMES,
-        st.booleans(),
+        max_size=1,
     ),
 }
 """Values of types that allow not everything, or whose values the facts are compared with."""

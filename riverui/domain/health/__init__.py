@@ -44,6 +44,8 @@ class Cause(StrEnum):
     """More jobs come than the clients can work: all are busy."""
     FALLING_BEHIND = "falling_behind"
     """No more jobs come than usual, but the clients no longer work as many."""
+    SLO_BURN = "slo_burn"
+    """Far more jobs of a queue are late than its objective allows."""
     PERIODIC_STOPPED = "periodic_stopped"
     """A kind that came at regular times does not come any more."""
     DEPLOY = "deploy"

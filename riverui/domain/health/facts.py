@@ -11,6 +11,7 @@ from riverui.domain.figures import Figures, PastColumn, Tally
 from riverui.domain.findings import Unread
 from riverui.domain.health import Cause
 from riverui.domain.health.baseline import Baseline, Subject
+from riverui.domain.health.slo import ObjectiveFigures
 from riverui.domain.marks import Mark
 from riverui.domain.queues import LeaderRow, QueueListRow
 
@@ -206,6 +207,7 @@ class HealthFacts(Struct, kw_only=True):
     """The next runs of durable periodic jobs that are not paused, by id."""
     baselines: Mapping[tuple[Cause, Subject], Baseline] = {}
     """What was usual before problems that go on, by cause and subject."""
+    objectives: Sequence[ObjectiveFigures] = ()
 
     # Read only for queues and kinds that look wrong.
     waiting: dict[str, QueueWaiting | Unread] = {}

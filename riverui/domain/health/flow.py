@@ -39,6 +39,7 @@ from riverui.domain.health.queues import (
     waited,
     waiting_too,
 )
+from riverui.domain.health.slo import slo
 from riverui.domain.health.slow import slow_kinds
 from riverui.domain.health.usual import (
     SPAN,
@@ -64,6 +65,7 @@ def flow(facts: HealthFacts) -> Diagnosis:
         if reasons[-1].cause == Cause.SLOW_KIND:
             findings = [found for found in findings if found.cause != Cause.SLOW_KIND]
         findings += reasons
+    findings += map(slo, facts.objectives)
     return diagnose("flow", findings, _calm(facts))
 
 

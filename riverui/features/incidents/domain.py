@@ -52,7 +52,7 @@ _BEHIND = frozenset(
         Cause.FALLING_BEHIND,
     }
 )
-_WAITS = _BEHIND - {Cause.SLOW_KIND} | {Cause.PAUSED}
+_WAITS = _BEHIND - {Cause.SLOW_KIND} | {Cause.PAUSED, Cause.SLO_BURN}
 _NO_INCIDENTS = frozenset({Cause.NONE, Cause.STALE})
 """Causes that concern the figures rather than the jobs."""
 
@@ -311,6 +311,8 @@ def _akin(incident: Incident, key: Key, finding: Finding) -> bool:
         return False
     if cause in _FAILING:
         return incident.subject == subject or Subject() in (incident.subject, subject)
+    if cause is Cause.SLO_BURN:
+        return incident.subject == subject
     queue = _queue(subject, finding.link)
     return cause not in _BEHIND or incident.queue == queue or "" in (incident.queue, queue)
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from riverui.actions.health import health_report
 from riverui.domain.figures import WINDOWS, FigureColumn
 from riverui.domain.health import HealthReport
+from riverui.domain.health.slo import objectives
 from riverui.errors import DatabaseError
 from riverui.features.incidents.alerts.send import AlertSender
 from riverui.features.incidents.alerts.store import AlertsInProcess, AlertStore
@@ -254,6 +255,7 @@ class IncidentWatch:
             usual=self._figures,
             marks=self._board.marks,
             baselines=baselines(opened.incidents),
+            objectives=objectives(self._board.config.slo),
         )
 
     async def _read_open(self) -> OpenIncidents:

@@ -21,6 +21,7 @@ from riverui.domain.jobs import JobState
 from riverui.domain.queues import QueueListRow
 from riverui.features.figures.domain import Pair
 from riverui.features.figures.reader import totals
+from riverui.features.slo.reader import Standing
 from riverui.web.http.counts import Snapshot
 from riverui.web.http.metrics import BOUNDS, Durations, Metrics, Scraped, ScrapedStandby
 
@@ -28,13 +29,16 @@ _BUCKETS = (*map(str, BOUNDS), "+Inf")
 _SPAN_BUCKETS = (*map(str, totals.BOUNDS), "+Inf")
 
 
-async def text(metrics: Metrics, incidents: Mapping[str, int]) -> bytes:
+async def text(
+    metrics: Metrics, incidents: Mapping[str, int], standings: Sequence[Standing] = ()
+) -> bytes:
     """Return all metrics as text, with the open incidents by cause; those of the database are at
     most five seconds old.
     """
     scraped, snapshot = await metrics.read()
     registry = CollectorRegistry()
     registry.register(_Collected(metrics, scraped, snapshot, incidents))
+    registry.register(_Objectives(standings))
     return generate_latest(registry)
 
 
@@ -92,6 +96,39 @@ class _Collected:
             "Time that transactions took, including the wait for a connection.",
             self._metrics.transactions,
         )
+
+
+class _Objectives:
+    """A collector of the objectives of queues."""
+
+    def __init__(self, standings: Sequence[Standing]) -> None:
+        self._standings = standings
+
+    def collect(self) -> Iterator[Metric]:
+        found = [(each.objective.queue, each) for each in self._standings]
+        if not found:
+            return
+        yield _family(
+            "riverui_slo_target",
+            "The share of the queue's jobs that has to start in time.",
+            ["queue"],
+            [([queue], each.objective.target) for queue, each in found],
+        )
+        for name, words, spans in (
+            ("good", "The share that started in time", [(q, each.good) for q, each in found]),
+            ("burn_rate", "Late jobs by those that may be", [(q, each.burns) for q, each in found]),
+        ):
+            yield _family(
+                f"riverui_slo_{name}",
+                f"{words}; left out where not measured.",
+                ["queue", "window"],
+                [
+                    ([queue, span], value)
+                    for queue, values in spans
+                    for span, value in values.items()
+                    if value is not None
+                ],
+            )
 
 
 def _standby_families(standby: ScrapedStandby | None) -> Iterator[Metric]:

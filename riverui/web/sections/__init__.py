@@ -14,6 +14,7 @@ from riverui.features.incidents.alerts import section as alerts
 from riverui.features.marks import section as marks
 from riverui.features.operations import section as operations
 from riverui.features.sequences import section as sequences
+from riverui.features.slo import section as slo
 from riverui.features.workflows import section as workflows
 from riverui.web.http.context import Sections
 from riverui.web.sections import (
@@ -33,6 +34,7 @@ SECTIONS = Sections(
     figures.SECTION,
     jobs.SECTION,
     queues.SECTION,
+    slo.SECTION,
     kinds.SECTION,
     periodic.SECTION,
     workflows.SECTION,

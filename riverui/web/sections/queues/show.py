@@ -12,10 +12,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.domain.figures import Figures, Window
+from riverui.domain.health.slo import objectives
 from riverui.domain.jobs import FAILED, JobListRow, JobState
 from riverui.errors import NotFound, QueryTimeout
 from riverui.features.figures.reader.figure_reader import promptly
 from riverui.features.incidents.watch import INCIDENTS
+from riverui.features.slo.reader import standing
 from riverui.storage.interface.params import Count, Field
 from riverui.web.http.context import access, dashboard
 from riverui.web.http.problems import error_page
@@ -76,6 +78,8 @@ class QueuesShow:
     failures: tuple[Failure, ...]
     """Of the newest failed jobs."""
     failures_url: str
+    objective: str
+    """How well its objective is met; empty without one."""
     limits: QueueLimits
     incident_url: str
     """The newest open incident of the queue; empty if there is none."""
@@ -136,6 +140,7 @@ async def show(request: Request) -> Response:
             if failures and errors_url
             else "",
             failures_url=jobs_url(request, (of_queue,), FAILED),
+            objective=await _objective(request, name),
             limits=await read_limits(request, row.queue),
             incident_url=await _incident_url(request, name),
             self_url=address(window),
@@ -160,3 +165,13 @@ async def _incident_url(request: Request, name: str) -> str:
     opened = await dashboard(request).get(INCIDENTS).open()
     found = next((each for each in opened.incidents if each.queue == name), None)
     return linked(request, "incidents.show", id=found.id) if found else ""
+
+
+async def _objective(request: Request, queue: str) -> str:
+    """Return how well the objective of a queue is met; empty without one."""
+    board = dashboard(request)
+    wanted = next((each for each in objectives(board.config.slo) if each.queue == queue), None)
+    if wanted is None or not access(request).may("figures.read"):
+        return ""
+    found = await promptly(standing(board.figures, wanted))
+    return f"{wanted.words}. Figures are being read." if found is None else found.words

@@ -1,0 +1,1 @@
+"""Objectives of queues: the share of jobs that has to start in time."""
