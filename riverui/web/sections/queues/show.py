@@ -174,4 +174,4 @@ async def _objective(request: Request, queue: str) -> str:
     if wanted is None or not access(request).may("figures.read"):
         return ""
     found = await promptly(standing(board.figures, wanted))
-    return f"{wanted.words}. Figures are being read." if found is None else found.words
+    return f"Objective: {wanted.words}. Figures are being read." if found is None else found.words
