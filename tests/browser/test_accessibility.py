@@ -66,6 +66,7 @@ def _paths(job: int) -> dict[str, str]:
         "no jobs": "/jobs?q=kind:none",
         "bad search": "/jobs?q=priority:high",
         "job": f"/jobs/{job}",
+        "compared": f"/jobs/{job}/compare",
         "new job": f"/jobs/new?like={job}",
         "queues": "/queues",
         "no queues": "/queues?match=zzz",

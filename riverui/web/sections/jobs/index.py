@@ -229,7 +229,7 @@ async def _index(
         understood_url=list_url(request, listing, listing.query()) if listing.problem else None,
         final=not understood,
         matching=None if problem else await _matching(request, listing, page, snapshot),
-        hints=_hints(request, listing, page.rows) if understood else (),
+        hints=_hints(request, listing, page.rows) if page.rows else (),
         actions=_actions(request, listing) if understood else (),
         new_url=new_job_url(request),
     )
