@@ -41,7 +41,7 @@ _OTHERS = 40
 """Jobs of the kind that failed, and that completed, in which the values are counted."""
 _PATHS = 20
 """Most values counted: the database looks up each of them in every one of these jobs."""
-_WINDOW = 4_000
+_WINDOW = 2_000
 """Rows to examine for these jobs: some milliseconds."""
 _FEWEST = 3
 """Fewest other failed jobs that share a value for it to be more than chance."""
