@@ -36,8 +36,8 @@ class Standing(Struct, frozen=True, kw_only=True):
         """Return it in two sentences."""
         said = {name: "?" if x is None else f"{100 * x:.4g} %" for name, x in self.good.items()}
         return (
-            f"Objective: {self.objective.words}. {said['1h']} did in the last hour, {said['7d']} in 7 days,"
-            f" {said['30d']} in 30 days."
+            f"Objective: {self.objective.words}. {said['1h']} did in the last hour,"
+            f" {said['7d']} in 7 days, {said['30d']} in 30 days."
         )
 
 
