@@ -39,7 +39,7 @@ def test_what_is_found(run: Run, database_url: str) -> None:
     code, out, _ = run("health", **url)
     assert code == 2
     assert "✗ All 2 queues are paused. 1 job waits there, the oldest for 30 m" in out
-    assert "    ✗ No paused queue has jobs waiting: Paused for 1 h 0 m, with 1 job" in out
+    assert "    ✗ Paused queues: Paused for 1 h 0 m, with 1 job" in out
     assert "\u202e" not in out
     code, out, _ = run("health", "--json", **url)
     told = json.loads(out)

@@ -91,7 +91,8 @@ async def test_how_fast_we_answer(client: AsyncClient) -> None:
         )
         == 1
     )
-    assert at(found, "riverui_database_seconds_count", access="read") == 1
+    # The page of queues, and the open incidents.
+    assert at(found, "riverui_database_seconds_count", access="read") == 2
     assert at(found, "riverui_database_seconds_count", access="write") == 1
 
 

@@ -42,7 +42,7 @@ async def test_each_chart_has_a_page_and_files(
                 page = parse(answer.text)
                 assert made.asked == [("24h", "mail <b>", "a&b")]
                 assert page.one("figure").attributes["id"] == f"chart-{chart}"
-                assert "queue mail <b>" in page.one("h2").text
+                assert "mail <b> a&b" in page.one("h1").text
                 json = page.one("figure").link("JSON")
                 assert json == f"/figures/{chart}.json?window=24h&queue=mail+%3Cb%3E&kind=a%26b"
                 for link in (json, page.one("figure").link("CSV")):

@@ -70,8 +70,8 @@ async def test_a_job_that_waits_links_to_what_halts_it(
 ) -> None:
     ids = await halted(line)
     page = parse((await client.get(f"/jobs/{ids[1]}")).text)
-    assert "is halted" in page.one(class_="banner").text
-    (link,) = page.one(class_="explain").all("a")
+    assert "is halted" in page.one(class_="job-why").text
+    (link,) = page.one(class_="job-why").all("a")
     assert link.attributes["href"] == f"/jobs/{ids[0]}"
     answer = (await client.get(f"/api/jobs/{ids[1]}/explain")).json()
     (found,) = [check for check in answer["checks"] if check["name"] == "sequence"]
