@@ -270,30 +270,30 @@ def join_alike(
     fingerprint of each. `earlier` are times at which jobs failed that have since completed, by
     their `keys`.
     """
-    sets = {fingerprint: [part] for fingerprint, part in parts.items()}
-    first: dict[int, str] = {}
+    joined, first = {fingerprint: fingerprint for fingerprint in parts}, dict[int, str]()
+
+    def least(fingerprint: str) -> str:
+        while (other := joined[fingerprint]) != fingerprint:
+            joined[fingerprint] = fingerprint = joined[other]
+        return fingerprint
+
     for fingerprint, part in parts.items():
         for like in {job.like for job in part.jobs if job.like}:
-            small, large = sets[fingerprint], sets[first.setdefault(like, fingerprint)]
-            if small is large:
-                continue
-            if len(small) > len(large):
-                small, large = large, small
-            large += small
-            for each in small:
-                sets[each.fingerprint] = large
+            pair = least(fingerprint), least(first.setdefault(like, fingerprint))
+            joined[max(pair)] = min(pair)
+    sets: dict[str, list[ErrorGroup]] = {}
+    for fingerprint, part in parts.items():
+        sets.setdefault(least(fingerprint), []).append(part)
     groups = {}
-    for found in {id(each): each for each in sets.values()}.values():
-        group = found[0] if len(found) == 1 else _join(found)
-        keys = {key for job in group.jobs for key in job.keys}
-        times = [earlier[key] for key in keys & earlier.keys()]
-        groups[group.fingerprint] = replace(group, earlier_at=min(times)) if times else group
+    for fingerprint, found in sets.items():
+        group = found[0] if len(found) == 1 else _join(fingerprint, found)
+        times = [at for job in group.jobs for key in job.keys if (at := earlier.get(key))]
+        groups[fingerprint] = replace(group, earlier_at=min(times, default=None))
     return groups
 
 
-def _join(parts: Sequence[ErrorGroup]) -> ErrorGroup:
-    newest = max(parts, key=lambda part: part.jobs[0].at)
-    fingerprint = min(part.fingerprint for part in parts)
+def _join(fingerprint: str, parts: Sequence[ErrorGroup]) -> ErrorGroup:
+    """Return the group of these parts, those that failed last first."""
     row = None
     if rows := [part.row for part in parts if part.row]:
         # The newest decision is about all of them.
@@ -306,9 +306,12 @@ def _join(parts: Sequence[ErrorGroup]) -> ErrorGroup:
             number=sum(row.number for row in rows),
         )
     jobs = sorted((job for part in parts for job in part.jobs), key=_when, reverse=True)
-    signature = replace(newest.signature, fingerprint=fingerprint)
-    parts = sorted(parts, key=lambda part: len(part.jobs), reverse=True)
-    return ErrorGroup(signature=signature, jobs=tuple(jobs), row=row, joined=parts)
+    return ErrorGroup(
+        signature=replace(parts[0].signature, fingerprint=fingerprint),
+        jobs=tuple(jobs),
+        row=row,
+        joined=sorted(parts, key=lambda part: len(part.jobs), reverse=True),
+    )
 
 
 def _when(job: FailedJob) -> tuple[datetime, int]:

@@ -22,12 +22,7 @@ ALL = "all"
 """The name of the filter for groups in every state."""
 WORST = "worst"
 """The default order: errors that are new or back, then those of most jobs in the last hour."""
-ORDERS = {
-    WORST: "Worst first",
-    "last": "Last first",
-    "count": "Most jobs first",
-    "new": "Newest first",
-}
+ORDERS = {WORST: "Worst first", "last": "Last first", "count": "Most jobs", "new": "Newest first"}
 """Orders of groups by their names in URLs, with their labels."""
 STATES = {
     ErrorState.UNRESOLVED.value: "Unresolved",

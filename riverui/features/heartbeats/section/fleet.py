@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -31,19 +31,19 @@ fleet, the last hours of a quiet one.
 class Fleet:
     """The known clients."""
 
-    living: Sequence[ClientRow]
+    living: Sequence[ClientRow] = ()
     """Clients that send heartbeats, or should; silent ones first, the others by host and id."""
-    dead: Sequence[ClientRow]
+    dead: Sequence[ClientRow] = ()
     """Clients declared dead, the latest first."""
-    held: Mapping[str, SeenClient]
+    held: Mapping[str, SeenClient] = field(default_factory=dict)
     """Every client with jobs, by id, as known from `attempted_by`."""
-    seen: Sequence[SeenClient]
+    seen: Sequence[SeenClient] = ()
     """Clients known only from `attempted_by`, by id."""
-    capped: bool
+    capped: bool = False
     """Whether more jobs run than were read."""
-    has_table: bool
+    has_table: bool = False
     """Whether the table of heartbeats exists."""
-    problem: DatabaseError | None
+    problem: DatabaseError | None = None
     """The error of a part that could not be read."""
 
     def holding(self, row: ClientRow) -> SeenClient | None:

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from riverui.domain.jobs import JobState
 from riverui.domain.text import client_host
 from riverui.features.heartbeats.section import fleet
-from riverui.features.heartbeats.store import ClientRow, HeldJob, SeenClient
+from riverui.features.heartbeats.store import ClientRow, SeenClient
 from riverui.storage.interface import SQL
 from riverui.storage.interface.params import Field
 from riverui.storage.tables import MISSING, REMEDY
@@ -34,47 +34,25 @@ _KINDS = 20
 """Sets of kinds that are listed: as many as there are sorts of workers."""
 
 
-class QueueSlots(Struct, frozen=True, kw_only=True):
-    """One queue as worked by a client."""
-
-    name: str
-    url: str
-    most: int
-    taken: int
-
-
-class HeldJobs(Struct, frozen=True, kw_only=True):
-    """The running jobs of a client."""
-
-    oldest: HeldJob | None
-    """The longest running job."""
-    oldest_url: str
-    kinds: Mapping[str, int]
-    """The commonest kinds, with their numbers."""
-    running: int
-    """All of them, among the jobs that were read."""
-    url: str
-    """The address of their list."""
-
-
 class ClientCard(Struct, frozen=True, kw_only=True):
     """A client that sends heartbeats, or should."""
 
     row: ClientRow
     anchor: str
     """The element's id: of this life, as a client started again under its old id has two."""
-    queues: tuple[QueueSlots, ...]
-    held: HeldJobs
+    held: SeenClient
+    """The jobs that it holds."""
+    held_url: str
+    """The address of their list."""
     may_rescue: bool
 
 
 class SeenLine(Struct, frozen=True, kw_only=True):
     """A client known only from `attempted_by`."""
 
-    client: SeenClient
-    held: HeldJobs
-    queues: tuple[tuple[str, str], ...]
-    """Names and addresses."""
+    held: SeenClient
+    held_url: str
+    """The address of the jobs that it holds."""
     quiet: bool
     """Whether it may be gone: it holds jobs, and has taken none for a while."""
     rescued_at: datetime | None
@@ -97,7 +75,6 @@ class WorkersIndex:
     """Running jobs that were read, if there are more; else 0."""
     most: int
     """The maximum number of clients shown."""
-
     missing: str
     """Why no client sends heartbeats, as a sentence; empty if they can."""
     remedy: str
@@ -110,28 +87,14 @@ async def index(request: Request) -> Response:
     """Return the page of the known clients."""
     only(request)
     board, self_url = dashboard(request), url(request, "workers.index")
-    found = await fleet.read(board.driver)
-    if found is None:
-        page = WorkersIndex(
-            clients=(),
-            dead=(),
-            seen=(),
-            kinds=(),
-            capped=0,
-            most=fleet.MOST_CLIENTS,
-            missing=SQL.missing,
-            remedy="",
-            self_url=self_url,
-            problem=None,
-        )
-        return respond(request, page)
+    found = await fleet.read(board.driver) or fleet.Fleet()
     problem, status = None, 200
     if found.problem is not None:
         status, error = error_page(request, found.problem)
         problem = Problem(title=error.title, detail=error.detail)
-    missing = ""
+    possible, missing = SQL in board.driver.capabilities, ""
     if not found.has_table:
-        missing = f"Clients send no heartbeats: {MISSING} are missing."
+        missing = f"Clients send no heartbeats: {MISSING} are missing." if possible else SQL.missing
     page = WorkersIndex(
         clients=tuple(_card(request, row, found) for row in found.living),
         dead=tuple(found.dead),
@@ -140,7 +103,7 @@ async def index(request: Request) -> Response:
         capped=fleet.RUNNING_CAP if found.capped else 0,
         most=fleet.MOST_CLIENTS,
         missing=missing,
-        remedy="" if found.has_table else REMEDY,
+        remedy=REMEDY if missing and possible else "",
         self_url=self_url,
         problem=problem,
     )
@@ -148,16 +111,13 @@ async def index(request: Request) -> Response:
 
 
 def _card(request: Request, row: ClientRow, found: fleet.Fleet) -> ClientCard:
-    held = _held(request, row.id, found.holding(row))
+    held = found.holding(row) or SeenClient(id=row.id)
     holds = held.running > 0 or found.capped
     return ClientCard(
         row=row,
         anchor=f"client-{row.registered_at:%Y%m%d%H%M%S%f}",
-        queues=tuple(
-            QueueSlots(name=name, url=_queue_url(request, name), most=most, taken=taken)
-            for name, (most, taken) in sorted(row.queues.items())
-        ),
         held=held,
+        held_url=_held_url(request, held),
         may_rescue=row.silent and holds and access(request).may("workers.rescue"),
     )
 
@@ -166,9 +126,8 @@ def _seen(request: Request, client: SeenClient) -> SeenLine:
     begun = [job.attempted_at for job in client.held if job.attempted_at]
     quiet = client.seen_at is None or datetime.now(UTC) - client.seen_at >= _QUIET
     return SeenLine(
-        client=client,
-        held=_held(request, client.id, client),
-        queues=tuple((name, _queue_url(request, name)) for name in client.queues),
+        held=client,
+        held_url=_held_url(request, client),
         quiet=quiet and client.running > 0,
         rescued_at=min(begun) + _RESCUED_AFTER if begun else None,
     )
@@ -184,17 +143,5 @@ def _kinds(living: Sequence[ClientRow]) -> Iterator[tuple[tuple[str, ...], tuple
         yield tuple(sorted(kinds)), tuple(sorted(hosts[kinds]))
 
 
-def _held(request: Request, client_id: str, client: SeenClient | None) -> HeldJobs:
-    term = query.equal(Field.WORKER, client_id)
-    oldest = client.held[0] if client and client.held else None
-    return HeldJobs(
-        oldest=oldest,
-        oldest_url=url(request, "jobs.show", id=oldest.id) if oldest else "",
-        kinds=client.held_kinds if client else {},
-        running=client.running if client else 0,
-        url=jobs_url(request, (term,), (JobState.RUNNING,)),
-    )
-
-
-def _queue_url(request: Request, name: str) -> str:
-    return url(request, "queues.show", name=name)
+def _held_url(request: Request, client: SeenClient) -> str:
+    return jobs_url(request, (query.equal(Field.WORKER, client.id),), (JobState.RUNNING,))

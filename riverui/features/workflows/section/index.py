@@ -14,7 +14,6 @@ from starlette.responses import Response
 
 from riverui.errors import BadRequest, DatabaseError
 from riverui.features.workflows.domain.pages import (
-    FAILED_TASKS,
     WorkflowPageList,
     WorkflowPageParams,
     WorkflowPageRow,
@@ -149,17 +148,16 @@ async def _read(
     """Return a page of workflows, and how many tasks of each were cancelled because of others."""
     store = WorkflowPageStore(executor)
     found = await store.workflow_page_list(asked)
-    cancelled = [row.id for row in found.rows if row.counts.get("cancelled")]
+    cancelled = [row.id for row in found.rows if row.status == "failed"]
     return found, await store.workflow_failed_dep_list(cancelled) if cancelled else {}
 
 
 def _line(request: Request, row: WorkflowPageRow, because: Mapping[str, int]) -> WorkflowLine:
     address = url(request, "workflows.show", id=row.id)
-    failed = not FAILED_TASKS.isdisjoint(row.counts)
     return WorkflowLine(
         row=row,
         url=address,
         parts=tuple(counts_parts(row.counts)),
         words=counts_words(row.counts, because.get(row.id, 0)) if row.counts else "no tasks",
-        failed_url=f"{address}?selected=failed" if failed else "",
+        failed_url=f"{address}?selected=failed" if row.status == "failed" else "",
     )

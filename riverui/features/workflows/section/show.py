@@ -120,9 +120,15 @@ async def show(request: Request) -> Response:
     if each not in ("", "1"):
         raise BadRequest("“each” must be 1, or be left out.")
     first = _whole(params.get("from", ""))
-    drawing, causes = draw(graph, now, folding=not each), graph.causes
+    drawing = draw(graph, now, folding=not each)
+    causes = graph.causes if row.cancelled_at is None else {}
     ordered = _in_order(graph, drawing)
-    roots = [t for t in ordered if t.state in FAILED_TASKS and t.name not in causes]
+    roots = [
+        task
+        for task in ordered
+        if task.state in (FAILED_TASKS if row.cancelled_at is None else ("discarded",))
+        and task.name not in causes
+    ]
     roots.sort(key=lambda task: WORST_FIRST.index(task.state))
     selected = params.get("selected", "")
     if selected == "failed" and roots:
