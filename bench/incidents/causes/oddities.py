@@ -151,9 +151,9 @@ def _long(background: Background) -> None:
 
 
 def stray_failures(world: World) -> None:
-    """Let a few jobs fail at first with an error not seen before."""
+    """Let jobs fail for some seconds with an error not seen before."""
     kind = max(world.background.kinds, key=lambda kind: kind.rate)
-    world.fails[kind.name] = ((0.0, min(180 / kind.rate, 900.0)), 1.0, "OSError: disk is full")
+    world.fails[kind.name] = ((0.0, 8.0), 1.0, "OSError: disk is full")
 
 
 ODDITIES: dict[str, Oddity] = {
