@@ -223,11 +223,9 @@ class IncidentWatch:
         known = await store.incident_list(since=report.at - BACK_WITHIN, limit=2 * MAX_OPEN)
         found = look(report, known, self._suspects)
         first, self._suspects, self._looked_at = not self._looked_at, found.suspects, report.at
-        before = {incident.id: incident for incident in known}
         for incident in found.incidents:
-            grown = incident.with_minutes(await self._minutes(incident))
-            if grown.closed_at is not None or _matters(before.get(grown.id), grown):
-                await store.incident_save(grown)
+            minutes = await self._minutes(incident)
+            await store.incident_save(incident.with_minutes(minutes))
         going_on = {incident.key for incident in found.incidents if incident.closed_at is None}
         self._unsure = first or bool(found.suspects.keys() - going_on)
         if found.changes:
@@ -308,18 +306,6 @@ def _report_change(change: IncidentChange) -> None:
         incident.headline,
         extra={"incident": incident.id, "cause": incident.cause.value},
     )
-
-
-def _matters(before: Incident | None, after: Incident) -> bool:
-    """Return whether an open incident has changed by more than the time when it was seen."""
-    if before is None:
-        return True
-
-    def kept(incident: Incident) -> tuple[object, ...]:
-        facts = incident.facts
-        return incident.key, incident.level, incident.good_since, incident.closed_at, facts.minutes
-
-    return kept(before) != kept(after)
 
 
 def _value(column: FigureColumn, measure: Measure) -> float | None:

@@ -13,7 +13,9 @@ from starlette.responses import RedirectResponse, Response
 from riverui.domain.figures import OTHER, Figures, Tally, Window
 from riverui.domain.findings import Finding, Level
 from riverui.domain.health import HealthReport
+from riverui.domain.health.usual import percent
 from riverui.domain.queues import QueueListRow
+from riverui.domain.time import duration
 from riverui.errors import DatabaseError
 from riverui.features.incidents.domain import Incident, troubles
 from riverui.features.incidents.section.incident_view import IncidentView, incident_view
@@ -87,8 +89,10 @@ class OverviewIndex:
     """Whether all dashboards of the database share incidents."""
     calm: bool
     """Whether it was measured that nothing is wrong."""
+    title: str
+    """What is so if there is no open incident, in a sentence."""
     words: str
-    """What is so if there is no open incident, in some sentences."""
+    """The rest of it, in one or two sentences."""
     checks: Sequence[Finding]
     """All checks of the health report."""
     figures: Figures
@@ -121,7 +125,7 @@ async def index(request: Request) -> Response:
     watch = board.get(INCIDENTS)
     opened, report = await watch.open(), await watch.report.get()
     worst = sorted(opened.incidents, key=lambda found: (-found.level.badness, found.opened_at))
-    calm, words = _standing(report)
+    calm, title, words = _standing(report, figures)
 
     def address(other: Window) -> str:
         return with_window(url(request, "root"), other)
@@ -133,6 +137,7 @@ async def index(request: Request) -> Response:
             others=worst[1:],
             shared=opened.shared,
             calm=calm,
+            title=title,
             words=words,
             checks=[check for section in report.sections for check in section.checks],
             figures=figures,
@@ -148,16 +153,25 @@ async def index(request: Request) -> Response:
     )
 
 
-def _standing(report: HealthReport) -> tuple[bool, str]:
-    """Return whether a report says that nothing is wrong, and its words if no incident is open."""
+def _standing(report: HealthReport, figures: Figures) -> tuple[bool, str, str]:
+    """Return whether nothing is wrong, and the words for a page without an open incident."""
     suspect = next((finding for _, finding in troubles(report)), None)
     if suspect is not None:
         # A second look has to agree.
-        return False, f"Looking closer: {suspect.title} {suspect.headline or suspect.evidence}"
-    if report.level is Level.OK:
-        return True, f"Nothing needs you. {report.flow.headline} {report.success.headline}"
+        return False, f"Looking closer: {suspect.title}", suspect.headline or suspect.evidence
     unsure = [section for section in report.sections if section.level is not Level.OK]
-    return False, " ".join(f"{section.title} {section.headline}" for section in unsure[:2])
+    if unsure:
+        others = " ".join(section.title for section in unsure[1:])
+        return False, unsure[0].title, f"{unsure[0].headline} {others}".strip()
+    total = figures.total
+    wait, failing = total.wait.quantile(0.95), total.failing
+    if wait is None or failing is None:
+        return True, "Nothing needs you.", f"{report.flow.headline} {report.success.headline}"
+    words = (
+        f"Jobs start {duration(wait)} after they are due (p95); {percent(failing)} of attempts"
+        f" failed in the {figures.window.label}."
+    )
+    return True, "Nothing needs you.", words
 
 
 async def _queues(request: Request) -> tuple[Sequence[QueueListRow] | None, Problem | None]:
