@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from riverui.domain.health.slo import objectives
 from riverui.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -118,7 +117,11 @@ class DashboardConfig:
         if self.alert_level not in ALERT_LEVELS:
             raise ConfigError(f"alert_level must be {' or '.join(ALERT_LEVELS)}")
         self._check_alerts()
-        objectives(self.slo)
+        if self.slo:
+            # With msgspec, which `riverui --help` does without.
+            from riverui.domain.health.slo import objectives
+
+            objectives(self.slo)
         for name, number in (("count_cap", self.count_cap), ("search_window", self.search_window)):
             if number < 1:
                 raise ConfigError(f"{name} must be at least 1")

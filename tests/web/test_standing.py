@@ -103,7 +103,7 @@ async def test_trouble_stands_first_with_a_way_to_act(
     resume = incident.one("form")
     assert resume.attributes["action"] == "/queues/resume"
     assert next(field.attributes["value"] for field in resume.all("input")) == "\u202eliam<b>"
-    assert incident.link("Open the queue") == "/queues/%E2%80%AEliam%3Cb%3E"
+    assert incident.link("Resume the queue") == "/queues/%E2%80%AEliam%3Cb%3E"
     assert found.one(id="rest").all("section", aria_labelledby="title-queues")
     assert "kept in this process" in found.text
     answer = await client.post(
@@ -142,10 +142,10 @@ async def test_no_way_leads_where_a_viewer_may_not_go(
         await app.state.dashboard.close()
         return [each.text for each in (*found.all("a"), *found.all("button"))]
 
-    assert await acts("figures.read", "queues.read") == ["Open the queue"]
+    assert await acts("figures.read", "queues.read") == ["Resume the queue"]
     assert await acts("figures.read", "jobs.read") == []
     assert await acts("figures.read", "queues.read", "queues.pause") == [
-        "Open the queue",
+        "Resume the queue",
         "Resume mail",
     ]
 

@@ -41,7 +41,7 @@ async def test_as_text(api: httpx2.AsyncClient, connection: Connection) -> None:
     answer = await api.get("health-report", params={"format": "text"})
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
     assert answer.text.startswith("⚠ Queue imports is paused. 1 job waits there")
-    assert "\n    → Open the queue: imports\n" in answer.text
+    assert "\n    → Resume the queue: imports\n" in answer.text
 
 
 async def test_another_format(get: Get) -> None:
