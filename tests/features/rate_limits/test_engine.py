@@ -245,7 +245,8 @@ async def test_connections_that_break_let_no_more_jobs_begin(
         await play.until(lambda: len(begun.times) >= many)
         await play.cut_connections()
 
-    for many in range(10, 50, 10):
+    # Each time at most the nine tokens of fetches under way are lost: 23 remain at the last one.
+    for many in range(5, 25, 5):
         await go_on(many)
 
     async def empty() -> bool:
@@ -255,7 +256,7 @@ async def test_connections_that_break_let_no_more_jobs_begin(
 
     await play.until(empty)
     # Tokens may be lost with a connection, but none is taken twice.
-    assert 40 <= len(begun.times) <= 50
+    assert 20 <= len(begun.times) <= 50
     assert max(begun.counts.values()) <= 25
 
 
