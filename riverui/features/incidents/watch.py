@@ -38,7 +38,7 @@ from riverui.features.incidents.store import (
     open_incidents,
 )
 from riverui.storage.interface import Executor
-from riverui.web.http.cancelling import cancel_all
+from riverui.web.http.cancelling import cancel_all, is_running
 from riverui.web.http.context import Dashboard, Service
 from riverui.web.http.kept_reading import KeptReading
 
@@ -156,14 +156,13 @@ class IncidentWatch:
 
     def watch(self) -> None:
         """Begin to look, unless already begun."""
-        task = self._watching
-        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+        if not is_running(self._watching):
             self._watching = asyncio.create_task(self._watch())
 
     async def close(self) -> None:
         """Stop. Another dashboard continues at once."""
         task, self._watching = self._watching, None
-        if task is None or task.get_loop() is not asyncio.get_running_loop():
+        if not is_running(task):
             return
         await cancel_all([task])
         await self.alerts.close()

@@ -32,7 +32,7 @@ from riverui.features.operations.store import (
 from riverui.features.operations.verbs import OPERATION_VERBS
 from riverui.storage.interface import SQL, Driver
 from riverui.web.config import DashboardConfig
-from riverui.web.http.cancelling import cancel_all
+from riverui.web.http.cancelling import cancel_all, is_running
 from riverui.web.http.context import Service
 from riverui.web.http.own_table import OwnTableWatch
 
@@ -86,8 +86,7 @@ class Operations:
 
     def watch(self) -> None:
         """Start to look for operations that no dashboard holds, unless that is running already."""
-        task = self._watching
-        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+        if not is_running(self._watching):
             self._watching = asyncio.create_task(self._watch())
 
     async def start(self, operation: Operation) -> Operation:
@@ -160,10 +159,9 @@ class Operations:
         """
         held = list(self._held.values())
         tasks = {task for _, task in held}
-        if self._watching is not None and not self._watching.done():
-            if self._watching.get_loop() is asyncio.get_running_loop():
-                tasks.add(self._watching)
-            self._watching = None
+        if is_running(self._watching):
+            tasks.add(self._watching)
+        self._watching = None
         await cancel_all(tasks)
         for run, _ in held if release else ():
             try:

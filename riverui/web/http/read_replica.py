@@ -29,7 +29,7 @@ from riverui.errors import (
 )
 from riverui.storage.interface import Driver, Executor
 from riverui.storage.stores.server import ReplicationRow, ServerStore
-from riverui.web.http.cancelling import cancel_all
+from riverui.web.http.cancelling import cancel_all, is_running
 
 log = logging.getLogger("riverui.replica")
 
@@ -159,7 +159,7 @@ class ReadReplica:
 
     async def close(self) -> None:
         """Stop checking. The drivers are closed by their owner."""
-        if self._looking is not None and self._looking.get_loop() is asyncio.get_running_loop():
+        if is_running(self._looking):
             await cancel_all([self._looking])
         self._looking = None
 
@@ -223,7 +223,7 @@ class ReadReplica:
         now = self._clock()
         if now >= self._due:
             task = self._looking
-            if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+            if not is_running(task):
                 task = self._looking = asyncio.create_task(self.look())
             if now - self._looked > self.times.old:
                 await asyncio.wait([task], timeout=self.times.wait)

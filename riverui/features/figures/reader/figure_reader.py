@@ -33,7 +33,7 @@ from riverui.features.figures.reader.writer import FigureWriter
 from riverui.features.figures.store import JobFigures, RollupStore
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
-from riverui.web.http.cancelling import cancel_all
+from riverui.web.http.cancelling import cancel_all, is_running
 
 T = TypeVar("T")
 
@@ -256,7 +256,7 @@ class FigureReader:
         if age < _FRESH_SECONDS:
             return
         task = kept.task
-        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+        if not is_running(task):
             task = kept.task = asyncio.create_task(self._read_stored(kept, query))
         if age >= _USABLE_SECONDS:
             kept.error = kept.error or "They are still being read."

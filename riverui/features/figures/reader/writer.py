@@ -14,7 +14,7 @@ from riverui.features.figures.reader.limits import FigureLimits
 from riverui.features.figures.store import JobFigures, RollupStore
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
-from riverui.web.http.cancelling import cancel_all
+from riverui.web.http.cancelling import cancel_all, is_running
 
 log = logging.getLogger("riverui.figures")
 
@@ -48,14 +48,13 @@ class FigureWriter:
 
     def watch(self) -> None:
         """Begin to store figures, unless already begun."""
-        task = self._watching
-        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+        if not is_running(self._watching):
             self._watching = asyncio.create_task(self._watch())
 
     async def close(self) -> None:
         """Stop. Another dashboard continues after `abandoned`."""
         task, self._watching = self._watching, None
-        if task is not None and task.get_loop() is asyncio.get_running_loop():
+        if is_running(task):
             await cancel_all([task])
 
     async def tick(self) -> bool:

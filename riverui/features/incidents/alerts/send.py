@@ -38,7 +38,7 @@ from riverui.features.incidents.alerts.domain import (
 )
 from riverui.features.incidents.alerts.store import AlertsInProcess, AlertStore
 from riverui.features.incidents.domain import Incident
-from riverui.web.http.cancelling import cancel_all
+from riverui.web.http.cancelling import cancel_all, is_running
 from riverui.web.http.context import Dashboard
 
 log = logging.getLogger("riverui.alerts")
@@ -72,13 +72,13 @@ class AlertSender:
 
     def push(self) -> None:
         """Send what is due in the background, unless that is being done."""
-        if self.destinations and (self._sending is None or self._sending.done()):
+        if self.destinations and not is_running(self._sending):
             self._sending = asyncio.create_task(self._push())
 
     async def close(self) -> None:
         """Stop, after the alert that is being sent if it takes no longer than a moment."""
         task, self._sending = self._sending, None
-        if task is not None and task.get_loop() is asyncio.get_running_loop():
+        if is_running(task):
             await asyncio.wait([task], timeout=_GRACE)
             await cancel_all([task])
 
