@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from riverui.domain.figures import Tally
 from riverui.domain.findings import Finding
@@ -26,7 +27,7 @@ class Baseline(Struct, frozen=True, kw_only=True):
     on. Counts are averages of a minute.
     """
 
-    before: datetime
+    before: Annotated[datetime, Meta(tz=True)]
     """The end of that time: when the problem began, or the usual time ended."""
     minutes: float
     """How long that time was."""

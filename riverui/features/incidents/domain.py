@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Self
+from typing import Annotated, Self
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from riverui.domain.findings import Finding, Level, Link, Result
@@ -36,6 +36,11 @@ _MAX_USER, _MAX_WORDS = 60, 120
 _MAX_TEXT = 900
 """Most characters of a title, a headline and a detail."""
 
+_MAX_MINUTE = 2**31
+"""The last minute since 1970 that is read of a row: some 4,000 years."""
+
+Minute = tuple[Annotated[int, Meta(ge=0, le=_MAX_MINUTE)], float | None]
+"""A minute since 1970, and the value in it."""
 Key = tuple[Cause, Subject]
 """What an incident is about: one look has at most one finding for each."""
 
@@ -82,7 +87,7 @@ class RuledOut(Struct, frozen=True, array_like=True):
 class Deed(Struct, frozen=True, array_like=True):
     """What a person did on a dashboard."""
 
-    at: datetime
+    at: Annotated[datetime, Meta(tz=True)]
     user: str
     words: str
     """In the past tense, such as `2 jobs retried`."""
@@ -102,8 +107,8 @@ class IncidentFacts(Struct, frozen=True, kw_only=True):
     link: Link | None = None
     baseline: Baseline | None = None
     """What was usual before it began, unchanged since it opened."""
-    minutes: tuple[tuple[int, float | None], ...] = ()
-    """Minutes since 1970, and the value of `Incident.measure` in each; the oldest first."""
+    minutes: tuple[Minute, ...] = ()
+    """The values of `Incident.measure`, the oldest first."""
     checks: tuple[RuledOut, ...] = ()
 
 
@@ -181,7 +186,7 @@ class Incident(Struct, frozen=True, kw_only=True):
         """Return when it was over: when its cause was last there; None while it is open."""
         return None if self.closed_at is None else self.seen_at
 
-    def with_minutes(self, found: Sequence[tuple[int, float | None]]) -> Incident:
+    def with_minutes(self, found: Sequence[Minute]) -> Incident:
         """Return a copy with these minutes added, each once, and thinned out if they are many."""
         minutes = dict(self.facts.minutes)
         minutes.update((at, value) for at, value in found if at not in minutes)

@@ -27,6 +27,7 @@ from riverui.features.incidents.domain import (
     IncidentChange,
     Key,
     Measure,
+    Minute,
     baselines,
     look,
 )
@@ -231,7 +232,7 @@ class IncidentWatch:
             self._open.expire()
         return found.changes
 
-    async def _minutes(self, incident: Incident) -> Sequence[tuple[int, float | None]]:
+    async def _minutes(self, incident: Incident) -> Sequence[Minute]:
         """Return the newest minutes of what shows how an incident goes on."""
         measure = incident.measure
         queue = incident.queue if measure is Measure.WAIT else ""

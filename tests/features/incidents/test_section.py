@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import httpx2
 import pytest
+from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui.features.incidents.domain import Deed, Incident, IncidentFacts
@@ -73,6 +75,27 @@ async def test_older_ones_are_on_further_pages(driver: Driver, client: httpx2.As
     assert own == [f"incident-n{n:03}" for n in range(1, 53)]
     assert shown.count("incident-incident1") == 1
     assert (await client.get("/incidents?before=other")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "subject_is = 'job', subject = 'seven'",
+        "subject_is = 'job', subject = '99999999999999999999'",
+        "facts = '{\"minutes\": [[1000000000000000000, 1]]}'",
+        'facts = \'{"baseline": {"before": "2026-11-28T10:00:00", "minutes": 60}}\'',
+        'facts = \'{"link": {"label": "Open", "page": "job", "name": "seven"}}\'',
+        'facts = \'{"link": {"label": "Open", "page": "moon"}}\'',
+        'deeds = \'[["2026-11-28T10:00:00", "ada", "2 jobs retried"]]\'',
+    ],
+)
+async def test_odd_values_take_no_page_away(
+    driver: Driver, client: httpx2.AsyncClient, connection: AsyncConnection[Any], odd: str
+) -> None:
+    await keep(driver, OPEN)
+    await connection.execute(f"update riverui_incident set {odd}".encode())
+    for path in ("/", "/incidents", "/incidents/incident1", "/timeline", "/api/timeline"):
+        assert (await client.get(path)).status_code == 200, path
 
 
 async def test_without_any_the_page_says_how_they_come(client: httpx2.AsyncClient) -> None:

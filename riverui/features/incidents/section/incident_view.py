@@ -206,7 +206,7 @@ def _affected(request: Request, incident: Incident, marks: Sequence[Mark]) -> It
     if subject.what == "client":
         address = url(request, "workers.index") if may("queues.read") else ""
         yield Affected(what="client", name=subject.name, url=address)
-    if subject.what == "job":
+    if subject.what == "job" and subject.name.isdecimal():
         address = url(request, "jobs.show", id=int(subject.name)) if may("jobs.read") else ""
         yield Affected(what="job", name=subject.name, url=address)
     if incident.cause is Cause.DEPLOY:
