@@ -151,8 +151,6 @@ def _calm(facts: HealthFacts) -> Finding:
     unsure = Finding(level=Level.UNKNOWN, title="Cannot tell whether work is succeeding.")
     if why := _unsure(facts):
         return replace(unsure, headline=why)
-    every = _failing(facts)
-    every = replace(every, usual=_mixed(facts, every))
     now = within(facts) or Tally()
     if _too_few(now):
         return replace(unsure, headline=f"{_few(now)} failed.")
@@ -162,6 +160,7 @@ def _calm(facts: HealthFacts) -> Finding:
     if now.failing is None:
         headline = f"No attempt ended in the last {SPAN}."
         return Finding(title="Nothing has failed.", headline=headline)
+    every = _mixed(facts, _failing(facts))
     words = every.words(counted(every.now.attempts, "attempt"))
     return Finding(title="Work is succeeding.", headline=words)
 
@@ -177,7 +176,7 @@ def _failures(facts: HealthFacts) -> Finding:
     owns = worst.excess / excess if worst and excess else 0.0
     if worst and owns >= CULPRIT_SHARE and worst.level is not Level.OK:
         return _failing_kind(facts, worst, every.level, owns)
-    every = replace(every, usual=_mixed(facts, every))
+    every = _mixed(facts, every)
     words = every.words(counted(every.now.attempts, "attempt"))
     if every.level is Level.OK:
         if _too_few(every.now):
@@ -195,10 +194,12 @@ def _failures(facts: HealthFacts) -> Finding:
     )
 
 
-def _mixed(facts: HealthFacts, every: _Failing) -> Baseline | None:
-    """Return what is usual for the kinds that come now: another mixture fails more or less."""
+def _mixed(facts: HealthFacts, every: _Failing) -> _Failing:
+    """Return all attempts with what is usual for the kinds that come now: another mixture fails
+    more or less.
+    """
     if every.usual is None:
-        return None
+        return every
     known = [
         (now.attempts, usual_failing(before))
         for kind in facts.kind_hours
@@ -210,7 +211,8 @@ def _mixed(facts: HealthFacts, every: _Failing) -> Baseline | None:
     expected = sum(n * share for n, share in [*known, (others, usual_failing(every.usual))])
     share = min(1.0, expected / max(1, total))
     attempts = every.usual.completed + every.usual.failed
-    return replace(every.usual, completed=attempts * (1 - share), failed=attempts * share)
+    mixed = replace(every.usual, completed=attempts * (1 - share), failed=attempts * share)
+    return replace(every, usual=mixed)
 
 
 def _failing_kind(facts: HealthFacts, kind: _Failing, level: Level, owns: float) -> Finding:

@@ -26,6 +26,8 @@ LEASE = "incidents"
 """The name of the lease of the dashboard that opens and closes incidents."""
 TERM = timedelta(seconds=60)
 """How long that dashboard may be silent until another continues: three of its looks."""
+MAX_USER = 200
+"""Most characters of the name of a user."""
 MAX_OPEN = 50
 """Most open incidents that are read: a look finds far fewer causes."""
 MAX_DEEDS = 50

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from msgspec import Struct
 
 from riverui.domain.figures import WINDOWS
-from riverui.domain.health.slo import HOUR, Objective, ObjectiveFigures
+from riverui.domain.health.slo import HOUR, Objective, ObjectiveFigures, objectives
 from riverui.features.figures.reader.figure_reader import FigureReader
 
 _DAYS = 30
@@ -60,3 +60,8 @@ async def standing(figures: FigureReader, objective: Objective) -> Standing:
         },
         burns={name: objective.burn(known.newest(span)) for name, span in _BURNS.items()},
     )
+
+
+async def standings(figures: FigureReader, slo: str) -> Sequence[Standing]:
+    """Return how well all objectives of a setting are met."""
+    return [await standing(figures, each) for each in objectives(slo)]

@@ -9,8 +9,7 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.domain.health.slo import objectives
-from riverui.features.slo.reader import Standing, standing
+from riverui.features.slo.reader import Standing, standings
 from riverui.web.api import serializers
 from riverui.web.api.endpoints import Description, Endpoint
 from riverui.web.api.models import Model
@@ -63,7 +62,7 @@ class QueueObjectives(Model, frozen=True, kw_only=True):
 async def index(request: Request) -> Response:
     """Answer the objectives of queues, and how well they are met."""
     board = dashboard(request)
-    found = [await standing(board.figures, each) for each in objectives(board.config.slo)]
+    found = await standings(board.figures, board.config.slo)
     return serializers.reply(
         QueueObjectives(data=[QueueObjective.from_standing(each) for each in found])
     )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import ClassVar
 
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from riverui.domain.explain.facts import RESCUED_AFTER
+from riverui.domain.health.lost import LOST_AFTER
 from riverui.domain.jobs import JobState
 from riverui.domain.text import client_host
 from riverui.features.heartbeats.section import fleet
@@ -26,10 +28,6 @@ from riverui.web.search.addresses import jobs_url
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import respond
 
-_QUIET = timedelta(minutes=5)
-"""How long a client without heartbeats may hold jobs and take none before it may be gone."""
-_RESCUED_AFTER = timedelta(hours=1)
-"""How long a job of such a client runs before River rescues it, unless configured otherwise."""
 _KINDS = 20
 """Sets of kinds that are listed: as many as there are sorts of workers."""
 
@@ -124,12 +122,12 @@ def _card(request: Request, row: ClientRow, found: fleet.Fleet) -> ClientCard:
 
 def _seen(request: Request, client: SeenClient) -> SeenLine:
     begun = [job.attempted_at for job in client.held if job.attempted_at]
-    quiet = client.seen_at is None or datetime.now(UTC) - client.seen_at >= _QUIET
+    quiet = client.seen_at is None or datetime.now(UTC) - client.seen_at >= LOST_AFTER
     return SeenLine(
         held=client,
         held_url=_held_url(request, client),
         quiet=quiet and client.running > 0,
-        rescued_at=min(begun) + _RESCUED_AFTER if begun else None,
+        rescued_at=min(begun) + RESCUED_AFTER if begun else None,
     )
 
 

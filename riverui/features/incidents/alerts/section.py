@@ -15,6 +15,7 @@ from riverui.domain.ulid import ulid
 from riverui.errors import BadRequest, NotFound
 from riverui.features.incidents.alerts.domain import Silence
 from riverui.features.incidents.domain import Incident
+from riverui.features.incidents.store import MAX_USER
 from riverui.features.incidents.watch import INCIDENTS
 from riverui.web.http.context import Section, access, dashboard
 from riverui.web.http.cookies import Notice
@@ -32,8 +33,6 @@ _LONGEST = timedelta(days=90)
 """Longest silence: a forgotten one should end."""
 _MAX_REASON = 500
 """Most characters of a reason."""
-_MAX_USER = 200
-"""Most characters of a user's name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,7 +110,7 @@ async def silence(request: Request) -> Response:
         subject=incident.subject,
         until=until,
         made_at=now,
-        made_by=access(request).user[:_MAX_USER],
+        made_by=access(request).user[:MAX_USER],
         reason=posted.get("reason", "").strip()[:_MAX_REASON],
     )
     async with watch.alert_store(board.driver.transaction) as store:

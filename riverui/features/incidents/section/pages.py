@@ -18,7 +18,7 @@ from riverui.errors import BadRequest, NotFound
 from riverui.features.incidents.domain import Incident
 from riverui.features.incidents.section.incident_view import IncidentView, incident_view
 from riverui.features.incidents.section.timeline import incident_timeline
-from riverui.features.incidents.store import TOP, Place
+from riverui.features.incidents.store import MAX_USER, TOP, Place
 from riverui.features.incidents.watch import INCIDENTS
 from riverui.storage.interface import SQL
 from riverui.storage.tables import MISSING, REMEDY
@@ -135,7 +135,7 @@ async def write_note(request: Request, id: str, text: str) -> Incident:
         raise BadRequest(f"A note has at most {MAX_NOTE:,} characters.")
     watch = board.get(INCIDENTS)
     async with await watch.store(board.driver.transaction) as store:
-        found = await store.incident_note(id, text, user=user[:200])
+        found = await store.incident_note(id, text, user=user[:MAX_USER])
     if found is None:
         raise NotFound("There is no such incident.")
     watch.expire()

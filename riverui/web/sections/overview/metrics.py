@@ -7,9 +7,8 @@ from collections import Counter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.domain.health.slo import objectives
 from riverui.features.incidents.watch import INCIDENTS
-from riverui.features.slo.reader import standing
+from riverui.features.slo.reader import standings
 from riverui.web.api.endpoints import Description, Endpoint
 from riverui.web.http.context import dashboard
 from riverui.web.http.metrics import MEDIA
@@ -24,9 +23,8 @@ async def show(request: Request) -> Response:
     board = dashboard(request)
     opened = await board.get(INCIDENTS).open()
     causes = Counter(incident.cause.value for incident in opened.incidents)
-    wanted = objectives(board.config.slo)
-    standings = [await standing(board.figures, each) for each in wanted]
-    text = await prometheus.text(board.metrics, causes, standings)
+    found = await standings(board.figures, board.config.slo)
+    text = await prometheus.text(board.metrics, causes, found)
     if board.workers > 1:
         text = labelled(text, board.name)
     return Response(text, media_type=MEDIA)

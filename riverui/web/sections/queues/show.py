@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -37,11 +36,11 @@ from riverui.web.view.format import newest_error
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.queue_table import QueueLine
 from riverui.web.view.render import respond
+from riverui.web.view.timeline import shape
 
 _CHARTS = ("flow", "wait")
 _FAILURES = 20
 """Newest failed jobs read; equal ones are shown once."""
-_DIGITS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,8 +152,7 @@ def _folded(rows: Sequence[JobListRow]) -> Iterator[Failure]:
     """Yield the failures that differ, the newest first."""
     groups: dict[tuple[str, str], list[JobListRow]] = {}
     for row in rows:
-        error = _DIGITS.sub("0", newest_error(row) or "")
-        groups.setdefault((row.kind, error), []).append(row)
+        groups.setdefault((row.kind, shape(newest_error(row) or "")), []).append(row)
     for group in groups.values():
         yield Failure(newest=group[0], times=len(group))
 
