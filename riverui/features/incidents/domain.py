@@ -337,7 +337,8 @@ def _queue(subject: Subject, link: Link | None) -> str:
 
 def _measured(incident: Incident, report: HealthReport, found: Iterable[Key]) -> bool:
     """Return whether a report that does not have its cause rules it out."""
-    if any(_family(cause) == _family(incident.cause) for cause, _ in found):
+    family = _family(incident.cause) - {Cause.SLO_BURN}
+    if any(cause in family for cause, _ in found):
         # The report has only the worst of several.
         return incident.as_usual
     for section in report.sections:

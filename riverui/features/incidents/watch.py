@@ -16,6 +16,7 @@ from riverui.domain.figures import WINDOWS, FigureColumn
 from riverui.domain.health import HealthReport
 from riverui.domain.health.slo import objectives
 from riverui.errors import DatabaseError
+from riverui.features.incidents.alerts.domain import Silence
 from riverui.features.incidents.alerts.send import AlertSender
 from riverui.features.incidents.alerts.store import AlertsInProcess, AlertStore
 from riverui.features.incidents.domain import (
@@ -71,8 +72,13 @@ class OpenIncidents(Struct, frozen=True, kw_only=True):
     """The open incidents, those that began last first, and where they are kept."""
 
     incidents: Sequence[Incident]
+    silences: Sequence[Silence] = ()
     shared: bool
     """Whether all dashboards of the database share them."""
+
+    def silence(self, incident: Incident) -> Silence | None:
+        """Return what silences an incident."""
+        return next((each for each in self.silences if each.covers(incident)), None)
 
 
 class IncidentWatch:
@@ -259,7 +265,9 @@ class IncidentWatch:
     async def _read_open(self) -> OpenIncidents:
         async with await self.store() as store:
             found = await store.incident_open_list()
-        return OpenIncidents(incidents=found, shared=await self.shared())
+        async with self.alert_store(self._driver.reading) as alerts:
+            silences = await alerts.silence_list()
+        return OpenIncidents(incidents=found, silences=silences, shared=await self.shared())
 
     async def _may_write(self) -> bool:
         if self._board.config.read_only or not await self._board.own_tables.there():

@@ -68,7 +68,10 @@ async def test_an_incident_is_silenced_and_the_silence_ended(
     assert "Silenced; it ends in" in text
     assert "One incident: late, queue mail" in text
     assert "<known>" in text
+    assert "silenced by ops; ends in" in parse((await ops.get("/incidents/INCIDENT1")).text).text
     await ops.post("/alerts/end", data={"id": silence.id})
+    page = (await ops.get("/incidents/INCIDENT1")).text
+    assert 'href="/alerts#incident-INCIDENT1"' in page
     assert await silences(driver) == []
     assert (await ops.post("/alerts/end", data={"id": silence.id})).status_code == 404
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec.structs import replace
+
 from riverui.domain.findings import Culprit, Diagnosis, Finding, Level, Link
 from riverui.domain.health import Cause, HealthReport
 from riverui.domain.health.baseline import Baseline, Subject
@@ -204,3 +206,21 @@ def test_minutes_are_bounded_and_the_beginning_stays_whole() -> None:
     assert minutes[-1] == first + 12 * 60 - 1
     assert minutes == sorted(set(minutes))
     assert grown.with_minutes([(first, None)]).facts.minutes[0] == (first, 0.5)
+
+
+def test_objectives_of_queues_end_one_by_one() -> None:
+    def burning(queue: str) -> Finding:
+        subject = Culprit(what="queue", name=queue, share=1.0)
+        link = Link(label="Open the queue", page="queue", name=queue)
+        found = behind(Cause.SLO_BURN, queue)
+        return replace(found, name=f"slo {queue}", culprit=subject, link=link)
+
+    mail, other = burning("mail"), burning("other")
+    days = Days()
+    days.minutes(mail, other, n=6)
+    over = replace(mail, level=Level.OK, cause="", culprit=None)
+    assert days.minutes(over, other, n=6) == [ChangeKind.CLOSED]
+    assert {each.subject.name: each.closed_at is None for each in days.incidents.values()} == {
+        "mail": False,
+        "other": True,
+    }

@@ -60,18 +60,13 @@ async def index(request: Request) -> Response:
     board = dashboard(request)
     watch = board.get(INCIDENTS)
     opened = await watch.open()
-    async with watch.alert_store(board.driver.reading) as store:
-        silences = await store.silence_list()
     return respond(
         request,
         AlertsIndex(
             destinations=tuple(each.words for each in watch.alerts.destinations),
             level=board.config.alert_level,
-            silences=silences,
-            incidents=tuple(
-                (incident, next((each for each in silences if each.covers(incident)), None))
-                for incident in opened.incidents
-            ),
+            silences=opened.silences,
+            incidents=tuple((each, opened.silence(each)) for each in opened.incidents),
             self_url=url(request, "alerts"),
             spans=_SPANS,
         ),
@@ -115,6 +110,7 @@ async def silence(request: Request) -> Response:
     )
     async with watch.alert_store(board.driver.transaction) as store:
         await store.silence_insert(made)
+    watch.expire()
     log.info("incident %s silenced until %s by %r", incident.id, until, made.made_by)
     notice = Notice(level="success", title=f"Silenced until {until:%d %b %H:%M} UTC")
     return done(request, notice, next=url(request, "alerts"), changed="alerts")
@@ -123,9 +119,11 @@ async def silence(request: Request) -> Response:
 async def end(request: Request) -> Response:
     """End a silence."""
     posted, board = await form(request), dashboard(request)
-    async with board.get(INCIDENTS).alert_store(board.driver.transaction) as store:
+    watch = board.get(INCIDENTS)
+    async with watch.alert_store(board.driver.transaction) as store:
         if not await store.silence_end(posted.get("id", "")):
             raise NotFound("This silence has ended.")
+    watch.expire()
     log.info("silence %r ended by %r", posted.get("id", "")[:100], access(request).user)
     notice = Notice(level="success", title="The silence has ended")
     return done(request, notice, next=url(request, "alerts"), changed="alerts")

@@ -14,7 +14,9 @@ from riverui.domain.health import Cause
 from riverui.domain.jobs import JobState
 from riverui.domain.marks import Mark
 from riverui.errors import DatabaseError
+from riverui.features.incidents.alerts.domain import Silence
 from riverui.features.incidents.domain import Incident, Measure
+from riverui.features.incidents.watch import INCIDENTS
 from riverui.storage.interface.params import Field, JobFilter, Term
 from riverui.web.http.context import access, dashboard
 from riverui.web.http.request_context import url
@@ -78,12 +80,15 @@ class IncidentView:
     acts: tuple[Act, ...]
     """What to do, the most important first; only a link once the incident is closed."""
     affected: tuple[Affected, ...]
+    silence: Silence | None
+    """What silences its alerts."""
 
 
 async def incident_view(request: Request, incident: Incident) -> IncidentView:
     """Return an incident for this viewer."""
     board = dashboard(request)
     since = incident.opened_at - timedelta(hours=1)
+    opened = await board.get(INCIDENTS).open()
     marks = [] if board.marks is None else await board.marks.read(since, _end(incident))
     return IncidentView(
         incident=incident,
@@ -91,6 +96,7 @@ async def incident_view(request: Request, incident: Incident) -> IncidentView:
         chart=_chart(request, incident, marks),
         acts=tuple([act async for act in _acts(request, incident)]),
         affected=tuple(_affected(request, incident, marks)),
+        silence=None if incident.closed_at else opened.silence(incident),
     )
 
 
