@@ -70,8 +70,8 @@ async def test_an_incident_is_silenced_and_the_silence_ended(
     assert "<known>" in text
     assert "silenced by ops; ends in" in parse((await ops.get("/incidents/INCIDENT1")).text).text
     await ops.post("/alerts/end", data={"id": silence.id})
-    page = (await ops.get("/incidents/INCIDENT1")).text
-    assert 'href="/alerts#incident-INCIDENT1"' in page
+    shown = (await ops.get("/incidents/INCIDENT1")).text
+    assert 'href="/alerts#incident-INCIDENT1"' in shown
     assert await silences(driver) == []
     assert (await ops.post("/alerts/end", data={"id": silence.id})).status_code == 404
 
