@@ -18,7 +18,6 @@ from riverui.domain.health.lost import suspect_queues
 from riverui.domain.health.queues import late_queues, waiting_long
 from riverui.domain.health.slo import Objective, ObjectiveFigures
 from riverui.domain.health.success import failing_kinds
-from riverui.domain.health.usual import RECENT
 from riverui.domain.health.verdict import judge, suspicious
 from riverui.domain.jobs import JobState
 from riverui.domain.marks import Mark
@@ -177,7 +176,7 @@ async def _first(reader: FactReader, figures: FigureReader | None, now: datetime
         database=await fact(lambda db: HealthStore(db).health_database()),
         rhythms=await fact(lambda db: HealthStore(db).health_rhythms()),
         arrivals={} if figures is None else figures.arrivals(),
-        failed_jobs={} if figures is None else figures.failed_jobs(now - RECENT),
+        failed_jobs={} if figures is None else figures.failed_jobs(now - _HOUR.span),
         planned={} if isinstance(planned, Unread) else planned,
         hour=hour,
         reporting={} if isinstance(reporting, Unread) else reporting,

@@ -269,7 +269,7 @@ INCIDENTS: Mapping[str, tuple[HealthFacts, str, str]] = {
     "failures that no kind owns": (
         failures(kind_hours={name: figures(failing) for name in ("a", "b", "c")}),
         "critical failures: failures. None. errors",
-        "Failures rise.",
+        "a, b and c are failing.",
     ),
     "a poison job": (
         facts(lost=LostJobs(jobs=POISON, whole=False)),

@@ -14,6 +14,10 @@ _EVIDENCE = 10.0
 """How much better a change must explain the counts than chance (log-likelihood): of a hundred calm
 hours, one has such a change by chance.
 """
+_END_EVIDENCE = 7.0
+"""The same for its end, which is looked for only after a beginning."""
+_NEWEST = 5
+"""Columns that show how many events are bad now."""
 _USUAL_SHARE = 0.25
 """The share of time (0 to 1) that is taken as calm to begin with: a problem may be older than half
 of what is known.
@@ -32,15 +36,18 @@ def rise(counts: Sequence[Counts]) -> datetime | None:
     """Return since when a larger share of all events has been bad; None if chance explains it, or
     if it is over.
 
-    The split into before and after that explains the counts best gives the usual and the new share.
-    The problem begins where the sum of bad events beyond the middle of both, up to now, is largest:
-    single columns jump, and earlier problems that ended do not count.
+    The split into before and after that explains the counts best gives the usual and the new share,
+    unless the newest one is larger. The problem begins where the sum of bad events beyond the
+    middle of both, up to now, is largest: single columns jump, and earlier problems that ended do
+    not count.
     """
-    split = _split(counts)
+    split = _split(counts, _EVIDENCE)
     if split is None:
         return None
     before, after = split
-    middle, total, most = (before + after) / 2, 0.0, 0.5
+    newest = counts[-_NEWEST:]
+    share = sum(each.bad for each in newest) / max(1.0, sum(each.all for each in newest))
+    middle, total, most = (before + max(after, share)) / 2, 0.0, 0.5
     began: datetime | None = None
     for at, bad, all_ in reversed(counts):
         total += bad - middle * all_
@@ -50,10 +57,16 @@ def rise(counts: Sequence[Counts]) -> datetime | None:
     return None if counts and began == counts[0].at else began
 
 
-def _split(counts: Sequence[Counts]) -> tuple[float, float] | None:
-    """Return the shares before and after the likeliest rise; None if there is none."""
+def over(counts: Sequence[Counts], began: datetime) -> bool:
+    """Return whether what began then is over: far fewer of the newest events are bad."""
+    found = _split([each for each in reversed(counts) if each.at >= began], _END_EVIDENCE)
+    return found is not None and found[0] * 2 < found[1]
+
+
+def _split(counts: Sequence[Counts], evidence: float) -> tuple[float, float] | None:
+    """Return the shares before and after the likeliest rise; None without so much evidence."""
     bad, all_ = sum(each.bad for each in counts), sum(each.all for each in counts)
-    found, best, whole = None, _EVIDENCE, _likelihood(bad, all_)
+    found, best, whole = None, evidence, _likelihood(bad, all_)
     bad_before = all_before = 0.0
     for each in counts:
         bad_before += each.bad
@@ -71,6 +84,20 @@ def _split(counts: Sequence[Counts]) -> tuple[float, float] | None:
 def _likelihood(bad: float, all_: float) -> float:
     """Return the logarithm of the likelihood of so many bad events, with the share they have."""
     return sum(n * log(n / all_) for n in (bad, all_ - bad) if n > 0)
+
+
+def long_ones(
+    columns: Iterable[PastColumn], of: Callable[[PastColumn], Sketch], limit: timedelta
+) -> list[Counts]:
+    """Return for how many minutes of each column spans were longer than the limit: a crowd of them
+    in a minute counts no more than a few.
+    """
+    found = []
+    for column in columns:
+        sketch, minutes = of(column), column.span / timedelta(minutes=1)
+        if n := sketch.n:
+            found.append(Counts(column.at, minutes * sketch.above(limit) / n, minutes))
+    return found
 
 
 def calm(columns: Iterable[PastColumn], of: Callable[[PastColumn], Sketch]) -> timedelta | None:

@@ -202,7 +202,7 @@ class HealthFacts(Struct, kw_only=True):
     the newest not over yet.
     """
     failed_jobs: Mapping[str, int] = {}
-    """How many jobs of each kind have failed in the last 15 minutes, each once."""
+    """How many jobs of each kind have failed in the last hour, each once."""
     planned: Mapping[str, datetime] = {}
     """The next runs of durable periodic jobs that are not paused, by id."""
     baselines: Mapping[tuple[Cause, Subject], Baseline] = {}

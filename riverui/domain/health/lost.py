@@ -54,12 +54,12 @@ class Holder(Struct, frozen=True, kw_only=True):
 def holders(facts: HealthFacts) -> Mapping[str, Holder]:
     """Return all clients that hold jobs. Raise Unread if the running jobs could not be read."""
     held: dict[str, list[RunningJob]] = {}
-    overrun: dict[str, list[RunningJob]] = {}
+    long: dict[str, list[RunningJob]] = {}
     for job in known(facts.running).jobs:
         if job.client:
             held.setdefault(job.client, []).append(job)
-    for job in _overrun(facts):
-        overrun.setdefault(job.client, []).append(job)
+    for job in overrun(facts):
+        long.setdefault(job.client, []).append(job)
     found = {}
     for client, own in held.items():
         signs = [job.attempted_at for job in own if job.attempted_at is not None]
@@ -71,7 +71,7 @@ def holders(facts: HealthFacts) -> Mapping[str, Holder]:
         found[client] = Holder(
             client=client,
             jobs=own,
-            overrun=overrun.get(client, ()),
+            overrun=long.get(client, ()),
             seen_at=max(signs, default=None),
         )
     return found
@@ -122,7 +122,7 @@ def suspect_queues(facts: HealthFacts) -> list[str]:
     """Return the queues of jobs that run too long."""
     if isinstance(facts.running, Unread):
         return []
-    return list(dict.fromkeys(job.queue for job in _overrun(facts)))
+    return list(dict.fromkeys(job.queue for job in overrun(facts)))
 
 
 def all_gone(facts: HealthFacts) -> bool:
@@ -167,7 +167,7 @@ def _times(job: RunningJob, facts: HealthFacts) -> float:
     return (facts.now - job.attempted_at) / max(slowest, _LEAST)
 
 
-def _overrun(facts: HealthFacts) -> list[RunningJob]:
+def overrun(facts: HealthFacts) -> list[RunningJob]:
     """Return the jobs that run for at least twice as long as the slowest of their kind."""
     long = facts.now - _LONG
     jobs = [

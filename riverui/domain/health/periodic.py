@@ -85,7 +85,7 @@ def _minutes(facts: HealthFacts) -> Iterator[_Stopped]:
     for kind, minutes in facts.arrivals.items():
         came = [number for number, jobs in enumerate(minutes) if jobs]
         gaps = sorted(later - earlier for earlier, later in pairwise(came))
-        if len(gaps) < 2 * _FEWEST or not _regular(minutes[came[0] : came[-1] + 1]):
+        if len(gaps) < _FEWEST or not _regular(minutes[came[0] : came[-1] + 1]):
             continue
         minute = timedelta(minutes=1)
         usual, silent = gaps[len(gaps) // 2], len(minutes) - 1 - came[-1]

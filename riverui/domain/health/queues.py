@@ -10,7 +10,7 @@ from msgspec import Struct
 from riverui.domain.explain.facts import REPORTED_WITHIN
 from riverui.domain.findings import Level, Unread, among
 from riverui.domain.health.baseline import Baseline, Subject
-from riverui.domain.health.change import Counts, calm, rise
+from riverui.domain.health.change import calm, long_ones, rise
 from riverui.domain.health.facts import HealthFacts, QueueWaiting, ReportingClient
 from riverui.domain.health.usual import (
     PENDING_CRITICAL_TIMES,
@@ -36,7 +36,7 @@ worked: clients skip fewer for a locked row or a limit.
 """
 _SHORT = timedelta(seconds=5)
 """Shorter waits do not begin a delay: clients poll every second, and the leader every 5 seconds."""
-_SOON = timedelta(minutes=5)
+_SOON = timedelta(minutes=3)
 """How soon a queue must be empty for its delay to be a burst that is over by itself."""
 
 
@@ -112,7 +112,7 @@ def _began(facts: HealthFacts, subject: Subject, waited: timedelta) -> datetime:
     if usually is None:
         return since
     limit = max(usually * WAIT_WARN_TIMES, _SHORT)
-    began = rise([Counts(c.at, c.tally.wait.above(limit), c.tally.wait.n) for c in known])
+    began = rise(long_ones(known, lambda column: column.tally.wait, limit))
     return since if began is None else min(began, since)
 
 

@@ -20,9 +20,9 @@ from riverui.domain.findings import (
 )
 from riverui.domain.health import Cause
 from riverui.domain.health.baseline import Baseline, Subject
-from riverui.domain.health.change import Counts, calm, rise
+from riverui.domain.health.change import Counts, calm, long_ones, rise
 from riverui.domain.health.facts import HealthFacts, RunningJob
-from riverui.domain.health.lost import hanging
+from riverui.domain.health.lost import hanging, overrun
 from riverui.domain.health.usual import columns, kept, usual, within
 from riverui.domain.sketch import Sketch
 from riverui.domain.text import counted
@@ -82,9 +82,8 @@ def runs(facts: HealthFacts, kind: str, hung: Sequence[RunningJob] = ()) -> Kind
     if usually is None:
         return None
     long = max(usually * _LONG_TIMES, _MOMENT)
-    running = [age for age, of in _ages(facts) if of == kind]
-    overdue = [age for age in running if age > long]
-    counts = [Counts(c.at, c.tally.run.above(long), c.tally.run.n) for c in known]
+    overdue = [age for age in _ages(facts, kind, hung) if age > long]
+    counts = long_ones(known, lambda column: column.tally.run, long)
     counts.append(Counts(facts.now, len(overdue), len(overdue)))
     before = kept(facts, subject)
     began = before.before if before else rise(counts)
@@ -135,12 +134,15 @@ def slow_kinds(facts: HealthFacts) -> Finding:
     )
 
 
-def _ages(facts: HealthFacts) -> list[tuple[timedelta, str]]:
-    """Return how long each running job has been running, and its kind."""
+def _ages(facts: HealthFacts, kind: str, hung: Sequence[RunningJob]) -> list[timedelta]:
+    """Return how long jobs of a kind have been running, without those of clients that may be lost:
+    of jobs that run too long, only those that hang count.
+    """
     if isinstance(facts.running, Unread):
         return []
+    lost = {(job.client, job.id) for job in overrun(facts)} - {(job.client, job.id) for job in hung}
     return [
-        (max(facts.now - job.attempted_at, timedelta(0)), job.kind)
+        max(facts.now - job.attempted_at, timedelta(0))
         for job in facts.running.jobs
-        if job.attempted_at is not None
+        if job.kind == kind and job.attempted_at is not None and (job.client, job.id) not in lost
     ]

@@ -18,6 +18,7 @@ from riverui.domain.findings import (
     Level,
     Link,
     Unread,
+    among,
     culprit,
     cut,
     diagnose,
@@ -28,17 +29,19 @@ from riverui.domain.findings import (
 )
 from riverui.domain.health import Cause
 from riverui.domain.health.baseline import FEWEST_ENDS, Baseline, Subject
-from riverui.domain.health.change import Counts, rise
+from riverui.domain.health.change import Counts, over, rise
 from riverui.domain.health.facts import HealthFacts
 from riverui.domain.health.queues import any_waits
 from riverui.domain.health.usual import (
     ALL,
     FAILING_WARN_FLOOR,
+    FAILING_WARN_TIMES,
     FEWEST_FAILED_JOBS,
     FEWEST_FAILURES,
     RECENT,
     SPAN,
     STALE_AFTER,
+    SURE_FAILURES,
     columns,
     grade_failing,
     kept,
@@ -57,8 +60,6 @@ POISONED_WITHIN = timedelta(hours=6)
 """How long ago the last attempt of such a job may be: rescues come an hour apart by default."""
 DEPLOYED_BEFORE = timedelta(minutes=10)
 """How long before a rise of failures a deploy may be its cause: new code runs its jobs by then."""
-_NEWEST = timedelta(minutes=5)
-"""How long ago attempts may have ended that show whether a failure is over."""
 _FEWEST_ATTEMPTS = 5
 """Fewest attempts within RECENT that show that work succeeds while jobs wait."""
 _ERROR = 120
@@ -83,8 +84,7 @@ class _Failing(Struct, frozen=True, kw_only=True):
     def level(self) -> Level:
         if self.over or self.jobs < FEWEST_FAILED_JOBS:
             return Level.OK
-        # Few are enough if it is clear since when they fail.
-        fewest = FEWEST_FAILURES if self.began is None else FEWEST_FAILED_JOBS
+        fewest = FEWEST_FAILURES if self.began is None else SURE_FAILURES
         return grade_failing(self.now.failing or 0.0, self.now.failed, self.usual, fewest=fewest)
 
     @property
@@ -110,12 +110,11 @@ def _failing(facts: HealthFacts, subject: Subject = ALL) -> _Failing:
     ]
     known = kept(facts, subject)
     began = known.before if known else rise(counts)
-    new = began is not None and began > facts.now - RECENT
-    now = within(facts, subject, since=began if new else None) or Tally()
-    newest = within(facts, subject, since=facts.now - _NEWEST) or Tally()
+    now, jobs = within(facts, subject) or Tally(), facts.failed_jobs
+    new = began is not None and (began > facts.now - RECENT or now.attempts < FEWEST_ENDS)
+    if new:
+        now = within(facts, subject, since=began) or Tally()
     before = usual(facts, subject, began)
-    jobs = facts.failed_jobs
-    middle = (usual_failing(before) + (now.failing or 0.0)) / 2
     return _Failing(
         name=subject.name,
         now=now,
@@ -126,7 +125,7 @@ def _failing(facts: HealthFacts, subject: Subject = ALL) -> _Failing:
         else f"since {began:%H:%M}"
         if new
         else f"in the last {SPAN}, since {began:%H:%M}",
-        over=newest.attempts >= FEWEST_ENDS and (newest.failing or 0.0) < middle,
+        over=began is not None and over(counts, began),
         jobs=sum(jobs.values()) if subject == ALL else jobs.get(subject.name, 0),
     )
 
@@ -151,8 +150,8 @@ def _calm(facts: HealthFacts) -> Finding:
     unsure = Finding(level=Level.UNKNOWN, title="Cannot tell whether work is succeeding.")
     if why := _unsure(facts):
         return replace(unsure, headline=why)
-    now = within(facts) or Tally()
-    if _too_few(now):
+    every, now = _mixed(facts, _failing(facts)), within(facts) or Tally()
+    if _too_few(every):
         return replace(unsure, headline=f"{_few(now)} failed.")
     if now.attempts < _FEWEST_ATTEMPTS and any_waits(facts):
         ended = f"Only {_few(now)} ended" if now.attempts else f"No attempt ended in {SPAN}"
@@ -160,7 +159,6 @@ def _calm(facts: HealthFacts) -> Finding:
     if now.failing is None:
         headline = f"No attempt ended in the last {SPAN}."
         return Finding(title="Nothing has failed.", headline=headline)
-    every = _mixed(facts, _failing(facts))
     words = every.words(counted(every.now.attempts, "attempt"))
     return Finding(title="Work is succeeding.", headline=words)
 
@@ -171,15 +169,12 @@ def _failures(facts: HealthFacts) -> Finding:
         return unknown(why)
     every = _failing(facts)
     kinds = [_failing(facts, Subject("kind", kind)) for kind in facts.kind_hours if kind != OTHER]
-    worst = max(kinds, key=lambda kind: kind.excess, default=None)
-    excess = sum(kind.excess for kind in kinds)
-    owns = worst.excess / excess if worst and excess else 0.0
-    if worst and owns >= CULPRIT_SHARE and worst.level is not Level.OK:
-        return _failing_kind(facts, worst, every.level, owns)
+    if failing := [kind for kind in kinds if kind.level is not Level.OK]:
+        return _failing_kinds(facts, failing, every)
     every = _mixed(facts, every)
     words = every.words(counted(every.now.attempts, "attempt"))
     if every.level is Level.OK:
-        if _too_few(every.now):
+        if _too_few(every):
             return unknown(f"{_few(every.now)} failed: too few to tell.")
         return passed(words)
     return Finding(
@@ -187,7 +182,6 @@ def _failures(facts: HealthFacts) -> Finding:
         evidence=words,
         cause=Cause.FAILURES,
         title="Failures rise.",
-        detail="No kind owns half of them.",
         link=Link(label="Open the errors", page="errors"),
         began=every.began,
         baseline=every.usual,
@@ -215,21 +209,35 @@ def _mixed(facts: HealthFacts, every: _Failing) -> _Failing:
     return replace(every, usual=mixed)
 
 
-def _failing_kind(facts: HealthFacts, kind: _Failing, level: Level, owns: float) -> Finding:
-    """Return that a kind fails, which has this share of the failures beyond the usual."""
+def _failing_kinds(facts: HealthFacts, kinds: Sequence[_Failing], every: _Failing) -> Finding:
+    """Return that these kinds fail."""
+    kinds = sorted(kinds, key=lambda kind: kind.excess, reverse=True)
+    kind, level = kinds[0], max((k.level for k in (*kinds, every)), key=lambda k: k.badness)
+    owns = kind.excess / max(1.0, sum(each.excess for each in kinds))
     mark = _mark(facts, kind.began)
     deployed = f" (deploy {cut(mark)})" if mark else ""
-    now, name = kind.now, cut(kind.name)
-    return Finding(
-        level=max(level, kind.level, key=lambda level: level.badness),
-        evidence=f"{now.failed:,} of {counted(now.attempts, 'attempt')} of {name} failed.",
+    found = Finding(
+        level=level,
         cause=Cause.DEPLOY if mark else Cause.FAILURES,
-        title=f"{name} is failing.",
-        headline=kind.words("its attempts", deployed),
-        detail=_errors(facts),
-        culprit=culprit("kind", kind.name, owns),
         began=kind.began,
         baseline=kind.usual,
+    )
+    if owns < CULPRIT_SHARE:
+        return replace(
+            found,
+            evidence=every.words(counted(every.now.attempts, "attempt"), deployed),
+            title=f"{among(each.name for each in kinds)} are failing.",
+            link=Link(label="Open the errors", page="errors"),
+        )
+    now, name = kind.now, cut(kind.name)
+    others = f" So is {among(each.name for each in kinds[1:])}." if len(kinds) > 1 else ""
+    return replace(
+        found,
+        evidence=f"{now.failed:,} of {counted(now.attempts, 'attempt')} of {name} failed.",
+        title=f"{name} is failing.",
+        headline=kind.words("its attempts", deployed),
+        detail=f"{_errors(facts)}{others}".strip(),
+        culprit=culprit("kind", kind.name, owns),
         link=Link(label="Open the error", page="errors", kind=kind.name),
     )
 
@@ -304,9 +312,11 @@ _CHECKS: Sequence[Check[HealthFacts]] = (
 )
 
 
-def _too_few(now: Tally) -> bool:
+def _too_few(every: _Failing) -> bool:
     """Return whether a share of attempts failed that would matter if there were more of them."""
-    return (now.failing or 0.0) >= FAILING_WARN_FLOOR and now.failed < FEWEST_FAILURES
+    share, usually = every.now.failing or 0.0, usual_failing(every.usual)
+    worse = share >= max(FAILING_WARN_FLOOR, usually * FAILING_WARN_TIMES)
+    return worse and every.now.failed < FEWEST_FAILURES and not every.over
 
 
 def _few(now: Tally) -> str:

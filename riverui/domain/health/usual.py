@@ -50,8 +50,10 @@ that began before that.
 """
 FEWEST_FAILURES = 10
 """Fewest failed attempts within RECENT, beyond the usual number, that are reported."""
-FEWEST_FAILED_JOBS = 5
+FEWEST_FAILED_JOBS = 4
 """Fewest jobs that failed within RECENT: the retries of a few jobs are many failed attempts."""
+SURE_FAILURES = 5
+"""The same as FEWEST_FAILURES if it is clear since when attempts fail."""
 CHANCE = 5.0
 """How many times the square root of the usual failures within RECENT there must be more: three
 would do for independent failures, but retries make them come in clusters.
