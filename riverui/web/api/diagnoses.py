@@ -184,7 +184,7 @@ class HealthReportAnswer(Model, frozen=True, kw_only=True):
             " Its oldest job has waited 4 m 0 s, usually 2.0 s."
         )
         step = HealthStep(
-            label="See what runs",
+            label="Open what runs",
             page="jobs",
             name="",
             state="running",
