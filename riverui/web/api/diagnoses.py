@@ -60,7 +60,7 @@ class HealthStep(Model, frozen=True, kw_only=True):
     """The one recommended next step."""
 
     label: str
-    page: Annotated[str, Meta(description="queue, queues, kind, jobs, job or about.")]
+    page: Annotated[str, Meta(description="queue, queues, jobs, job, errors, periodic, workers or about.")]
     name: Annotated[str, Meta(description="The queue, the kind or the job's id.")]
     state: str
     queue: str
@@ -194,7 +194,7 @@ class HealthReportAnswer(Model, frozen=True, kw_only=True):
         )
         check = HealthCheck(
             name="served",
-            label="Queues are served",
+            label="Clients of each queue",
             result="passed",
             evidence="Jobs of mail are being taken.",
         )
