@@ -232,9 +232,11 @@ def _suspects(facts: HealthFacts, hour: Figures) -> list[str]:
     queue those with most waiting and most running jobs.
     """
     kinds = dict.fromkeys(failing_kinds(hour.pairs, _KINDS))
-    for found in facts.waiting.values():
+    for name, found in facts.waiting.items():
         if not isinstance(found, Unread) and found.kinds:
             kinds[max(found.kinds, key=lambda kind: found.kinds[kind].jobs)] = None
+        spent = Counter({kind: t.run.sum_us for (of, kind), t in hour.pairs.items() if of == name})
+        kinds.update(dict.fromkeys(kind for kind, _ in spent.most_common(2)))
     if not isinstance(facts.running, Unread):
         for name in facts.waiting:
             held = Counter(job.kind for job in facts.running.jobs if job.queue == name)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from riverui.domain.figures import Tally
 from riverui.domain.findings import (
     CULPRIT_SHARE,
     Check,
@@ -27,7 +28,7 @@ from riverui.domain.findings import (
 )
 from riverui.domain.health import Cause
 from riverui.domain.health.baseline import FEWEST_ENDS, Baseline, Subject, subject_of
-from riverui.domain.health.facts import HealthFacts, QueueWaiting, WaitingKind
+from riverui.domain.health.facts import FIRST, HealthFacts, QueueWaiting, WaitingKind
 from riverui.domain.health.lost import hanging
 from riverui.domain.health.queues import LateQueue, unreported, unworked, wait, worked
 from riverui.domain.health.slow import runs
@@ -63,6 +64,11 @@ class _Backlog(Struct, frozen=True, kw_only=True):
     @property
     def oldest(self) -> str:
         return f"Its oldest job has waited {self.late.words}"
+
+    def owns(self, kind: str) -> bool:
+        """Return whether jobs of a kind have ended in the queue."""
+        hour = self.facts.hour
+        return not isinstance(hour, Unread) and (self.name, kind) in hour.pairs
 
     def jobs(self, kind: str = "", *, state: str = "available") -> Link:
         """Return where its jobs are listed, of one kind if it is given."""
@@ -137,14 +143,17 @@ def _worked(queue: _Backlog) -> Finding:
 
 
 def _retries(queue: _Backlog) -> Finding:
-    """Return whether most waiting jobs have been tried before."""
-    kinds, total = queue.waiting.kinds, queue.waiting.jobs
+    """Return whether most waiting jobs, or most of those that come first, were tried before."""
+    waiting = queue.waiting
+    kinds, total = waiting.kinds, waiting.jobs
     count = sum(found.retries for found in kinds.values())
-    if total < FEWEST_ENDS or count < total * CULPRIT_SHARE:
-        return passed(f"{count:,} of the {total:,} jobs that come next are tried again.")
-    kind = max(kinds, key=lambda name: kinds[name].retries)
-    share = kinds[kind].retries / count
+    if count < total * CULPRIT_SHARE:
+        total, count = min(total, FIRST), waiting.first
     evidence = f"{count:,} of the {total:,} jobs that come next have been tried before."
+    if total < FEWEST_ENDS or count < total * CULPRIT_SHARE:
+        return passed(evidence)
+    kind = max(kinds, key=lambda name: kinds[name].retries)
+    share = kinds[kind].retries / sum(found.retries for found in kinds.values())
     owner = f" {percent(share)} of them are {cut(kind)}." if share >= CULPRIT_SHARE else ""
     return Finding(
         level=queue.level,
@@ -171,17 +180,20 @@ def _flood(queue: _Backlog) -> Finding:
     if share < CULPRIT_SHARE:
         return passed(f"No kind owns half of what waits; {cut(kind)} is the most.")
     # What comes within a minute waits from the next one on.
-    since = queue.late.since - timedelta(minutes=1)
-    now = within(facts, Subject("kind", kind), since=since)
+    since = queue.late.since - _MINUTE
+    own, every = Subject("kind", kind), Subject("queue", queue.name)
+    now, usually = within(facts, own, since=since), usual(facts, own, since)
     if now is None:
         return unknown(f"How many {cut(kind)} come was not measured.")
-    came = max(now.inserted, round(now.ended + waiting.jobs * share))
-    span = facts.now - since
-    usually = usual(facts, Subject("kind", kind), since)
-    normal = max(usually.inserted, usually.ended) * (span / _MINUTE) if usually else 0.0
-    numbers = f"{came:,} came in {duration(span)}, usually {normal:,.0f}."
+    came = max(now.inserted, round(now.ended + owned.jobs))
+    normal = _normal(usually, facts.now - since)
+    numbers = f"{came:,} came in {duration(facts.now - since)}, usually {normal:,.0f}."
     if came < FEWEST_ENDS or came < max(normal, 1.0) * FLOOD_TIMES:
         return passed(f"{cut(kind)}: {numbers}")
+    others = (within(facts, every, since=since) or Tally()).inserted - now.inserted
+    normal_others = _normal(queue.late.known, facts.now - since) - normal
+    if normal_others >= FEWEST_ENDS and others / normal_others * 2 > came / max(normal, 1.0):
+        return passed(f"{cut(kind)}: {numbers} All others come more often, too.")
     owns = f"owns {percent(share)} of what waits: {numbers}"
     return Finding(
         level=queue.level,
@@ -195,37 +207,56 @@ def _flood(queue: _Backlog) -> Finding:
     )
 
 
+def _normal(usually: Baseline | None, span: timedelta) -> float:
+    """Return how many jobs usually come in a time."""
+    return max(usually.inserted, usually.ended) * (span / _MINUTE) if usually else 0.0
+
+
 def _slow(queue: _Backlog) -> Finding:
     """Return whether a kind that holds most of the slots takes far longer than usual."""
     facts = queue.facts
     own = [job for job in known(facts.running).jobs if job.queue == queue.name]
-    if not own:
-        return passed("No job of it is running at the moment.")
     if facts.looking:
         return unknown(facts.looking)
-    kind, slots = Counter(job.kind for job in own).most_common(1)[0]
-    if slots < len(own) * CULPRIT_SHARE:
-        return passed("No kind holds half of its slots.")
-    found = runs(facts, kind, hanging(facts).get(kind, ()))
-    if found is None:
-        return unknown(f"How long {cut(kind)} usually runs is not known.")
-    if not found.slow:
-        return passed(f"{cut(kind)} {found.words}.")
+    slots, hung = Counter(job.kind for job in own), hanging(facts)
+    found = {kind: runs(facts, kind, hung.get(kind, ())) for kind in _holders(queue, slots)}
+    slow = [each for each in found.values() if each is not None and each.slow]
+    if not slow:
+        words = [f"{cut(each.kind)} {each.words}" for each in found.values() if each is not None]
+        return passed(f"{words[0]}.") if words else unknown("How long its jobs run is not known.")
+    worst = max(slow, key=lambda each: slots[each.kind])
     holds = (
-        f"{found.words}, and holds {slots:,} of {counted(len(own), 'job')} that run in queue"
-        f" {cut(queue.name)}."
+        f"{worst.words}, and holds {slots[worst.kind]:,} of {counted(len(own), 'job')} that run in"
+        f" queue {cut(queue.name)}."
     )
     return Finding(
         level=queue.level,
-        evidence=f"{cut(kind)} {holds}",
+        evidence=f"{cut(worst.kind)} {holds}",
         cause=Cause.SLOW_KIND,
-        title=f"{cut(kind)} got slow.",
+        title=f"{cut(worst.kind)} got slow.",
         headline=f"It {holds} {queue.oldest}.",
-        culprit=culprit("kind", kind, slots / len(own)),
-        began=found.began,
-        baseline=found.usual,
-        link=queue.jobs(kind, state="running"),
+        culprit=culprit("kind", worst.kind, 1.0),
+        began=worst.began,
+        baseline=worst.usual,
+        link=queue.jobs(worst.kind, state="running"),
     )
+
+
+def _holders(queue: _Backlog, slots: Mapping[str, int]) -> list[str]:
+    """Return the kinds that hold half of a queue's slots: now, or of the time since it is late."""
+    facts, total = queue.facts, sum(slots.values())
+    spent: dict[str, float] = {}
+    for kind in facts.kind_hours:
+        ran = within(facts, Subject("kind", kind), since=queue.late.since)
+        spent[kind] = ran.run.sum_us if ran else 0
+    every = within(facts, Subject("queue", queue.name), since=queue.late.since)
+    most = every.run.sum_us if every else 0
+    return [
+        kind
+        for kind in {**slots, **spent}
+        if slots.get(kind, 0) >= max(1, total * CULPRIT_SHARE)
+        or (kind in spent and queue.owns(kind) and spent[kind] >= max(1, most * CULPRIT_SHARE))
+    ]
 
 
 def _limits(queue: _Backlog) -> Finding:

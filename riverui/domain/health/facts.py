@@ -55,11 +55,17 @@ class WaitingKind(Struct, frozen=True, kw_only=True):
     """
 
 
+FIRST = 300
+"""Jobs of a queue that come first: some minutes of work."""
+
+
 class QueueWaiting(Struct, frozen=True, kw_only=True):
     """The next due jobs of one queue, and the clients that took jobs of it recently."""
 
     cap: int
     """The most that were read."""
+    first: int = 0
+    """How many of those that come first were tried before, of `FIRST`."""
     kinds: Mapping[str, WaitingKind]
     """The next jobs by kind."""
     takers: Mapping[str, datetime]

@@ -27,6 +27,7 @@ from riverui.domain.health.usual import (
     within,
 )
 from riverui.domain.queues import QueueListRow
+from riverui.domain.sketch import Sketch
 from riverui.domain.text import counted
 from riverui.domain.time import duration
 
@@ -36,6 +37,12 @@ worked: clients skip fewer for a locked row or a limit.
 """
 _SHORT = timedelta(seconds=5)
 """Shorter waits do not begin a delay: clients poll every second, and the leader every 5 seconds."""
+_LAG = timedelta(seconds=20)
+"""Shorter waits never show that a queue falls behind: each job may wait for a slot."""
+_STRETCH = timedelta(minutes=5)
+"""A time whose waits are compared with those of the time before: chance evens out."""
+_RISE = 1.05
+"""How much longer waits must be than in the time before."""
 _SOON = timedelta(minutes=3)
 """How soon a queue must be empty for its delay to be a burst that is over by itself."""
 
@@ -72,9 +79,7 @@ def waiting_long(facts: HealthFacts) -> list[QueueListRow]:
     if isinstance(facts.queues, Unread):
         return []
     rows = [
-        row
-        for row in facts.queues
-        if row.queue.paused_at is None and waited(row, facts) >= WAIT_WARN_FLOOR
+        row for row in facts.queues if row.queue.paused_at is None and waited(row, facts) >= _LAG
     ]
     return sorted(rows, key=lambda row: waited(row, facts), reverse=True)
 
@@ -95,9 +100,11 @@ def late_queues(facts: HealthFacts) -> list[LateQueue]:
         known = usual(facts, subject, since)
         if known is None and facts.looking and span < WAIT_CRITICAL_FLOOR:
             continue
-        level = max(
-            grade_wait(span, known), _grade_pending(row, known), key=lambda grade: grade.badness
-        )
+        pending = _grade_pending(row, known) if span >= WAIT_WARN_FLOOR else Level.OK
+        grades = (grade_wait(span, known), pending)
+        level = max(grades, key=lambda grade: grade.badness)
+        if level is Level.OK and _lags(facts, subject, since, known):
+            level = Level.WARN
         if level is not Level.OK and not _drains(row, facts):
             found.append(LateQueue(row=row, waited=span, known=known, level=level, since=since))
     return sorted(found, key=lambda late: (late.level.badness, late.waited), reverse=True)
@@ -114,6 +121,27 @@ def _began(facts: HealthFacts, subject: Subject, waited: timedelta) -> datetime:
     limit = max(usually * WAIT_WARN_TIMES, _SHORT)
     began = rise(long_ones(known, lambda column: column.tally.wait, limit))
     return since if began is None else min(began, since)
+
+
+def _lags(facts: HealthFacts, subject: Subject, since: datetime, known: Baseline | None) -> bool:
+    """Return whether the jobs of a queue wait longer from minute to minute, and already far longer
+    than usual: it falls behind slowly.
+    """
+    if known is None or known.wait is None or facts.now - since < 2 * _STRETCH:
+        return False
+    newest, middle, oldest = (
+        _median_wait(facts, subject, facts.now - number * _STRETCH) for number in range(3)
+    )
+    rises = _RISE * _RISE * oldest < _RISE * middle < newest
+    return rises and newest >= max(_LAG, known.wait * WAIT_WARN_TIMES)
+
+
+def _median_wait(facts: HealthFacts, subject: Subject, until: datetime) -> timedelta:
+    total = Sketch()
+    for column in columns(facts, subject):
+        if until - _STRETCH <= column.at < until:
+            total.merge(column.tally.wait)
+    return total.quantile(0.5) or timedelta(0)
 
 
 def _drains(row: QueueListRow, facts: HealthFacts) -> bool:

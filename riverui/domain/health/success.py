@@ -28,7 +28,7 @@ from riverui.domain.findings import (
     unknown,
 )
 from riverui.domain.health import Cause
-from riverui.domain.health.baseline import FEWEST_ENDS, Baseline, Subject
+from riverui.domain.health.baseline import Baseline, Subject
 from riverui.domain.health.change import Counts, over, rise
 from riverui.domain.health.facts import HealthFacts
 from riverui.domain.health.queues import any_waits
@@ -38,7 +38,6 @@ from riverui.domain.health.usual import (
     FAILING_WARN_TIMES,
     FEWEST_FAILED_JOBS,
     FEWEST_FAILURES,
-    RECENT,
     SPAN,
     STALE_AFTER,
     SURE_FAILURES,
@@ -103,28 +102,22 @@ class _Failing(Struct, frozen=True, kw_only=True):
 
 
 def _failing(facts: HealthFacts, subject: Subject = ALL) -> _Failing:
-    """Return the attempts since they began to fail, at most of RECENT."""
+    """Return the attempts since they began to fail, at most of an hour, or of RECENT."""
     counts = [
         Counts(column.at, column.tally.failed, column.tally.attempts)
         for column in columns(facts, subject)
     ]
     known = kept(facts, subject)
     began = known.before if known else rise(counts)
-    now, jobs = within(facts, subject) or Tally(), facts.failed_jobs
-    new = began is not None and (began > facts.now - RECENT or now.attempts < FEWEST_ENDS)
-    if new:
-        now = within(facts, subject, since=began) or Tally()
+    since = began and max(began, facts.now - timedelta(hours=1))
+    now, jobs = within(facts, subject, since=since) or Tally(), facts.failed_jobs
     before = usual(facts, subject, began)
     return _Failing(
         name=subject.name,
         now=now,
         usual=before,
         began=began,
-        span=f"in the last {SPAN}"
-        if began is None
-        else f"since {began:%H:%M}"
-        if new
-        else f"in the last {SPAN}, since {began:%H:%M}",
+        span=f"since {began:%H:%M}" if began else f"in the last {SPAN}",
         over=began is not None and over(counts, began),
         jobs=sum(jobs.values()) if subject == ALL else jobs.get(subject.name, 0),
     )

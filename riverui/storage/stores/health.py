@@ -8,6 +8,7 @@ from typing import Any
 
 from riverui.domain.explain.facts import LATE_AFTER
 from riverui.domain.health.facts import (
+    FIRST,
     DatabaseState,
     LostJob,
     LostJobs,
@@ -53,7 +54,9 @@ class HealthStore(Store):
         clients that fetched from it last.
         """
         named = {"queues": list(queues)}
-        asked = await self._sql.rows("health_waiting_kinds", named | {"now": now, "cap": cap})
+        asked = await self._sql.rows(
+            "health_waiting_kinds", named | {"now": now, "cap": cap, "first": FIRST}
+        )
         kinds = asked.records()
         takers = await self._sql.rows("health_waiting_takers", named | {"now": now})
         passed = await self._sql.rows(
@@ -83,7 +86,12 @@ class HealthStore(Store):
         for row in takers.records():
             by_client.setdefault(row.queue, {})[row.client] = row.taken_at
         return {
-            name: QueueWaiting(cap=cap, kinds=by_kind.get(name, {}), takers=by_client.get(name, {}))
+            name: QueueWaiting(
+                cap=cap,
+                first=sum(row.first for row in kinds if row.queue == name),
+                kinds=by_kind.get(name, {}),
+                takers=by_client.get(name, {}),
+            )
             for name in queues
         }
 

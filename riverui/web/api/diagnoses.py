@@ -60,7 +60,9 @@ class HealthStep(Model, frozen=True, kw_only=True):
     """The one recommended next step."""
 
     label: str
-    page: Annotated[str, Meta(description="queue, queues, jobs, job, errors, periodic, workers or about.")]
+    page: Annotated[
+        str, Meta(description="queue, queues, jobs, job, errors, periodic, workers or about.")
+    ]
     name: Annotated[str, Meta(description="The queue, the kind or the job's id.")]
     state: str
     queue: str
