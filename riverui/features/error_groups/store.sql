@@ -28,7 +28,7 @@ on conflict (fingerprint) do update
 set title = case when excluded.last_at > g.last_at then excluded.title else g.title end,
   sample_job_id = case when excluded.last_at > g.last_at then excluded.sample_job_id else g.sample_job_id end,
   first_at = least(g.first_at, excluded.first_at), last_at = greatest(g.last_at, excluded.last_at),
-  number = g.number + excluded.number
+  number = least(g.number, 4611686018427387904) + excluded.number
 where excluded.last_at > g.last_at or excluded.first_at < g.first_at;
 
 -- name: error_group_reopen

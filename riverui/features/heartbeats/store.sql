@@ -144,15 +144,28 @@ with running as materialized (
   ) r
   where pg_column_size(r.attempted_by) <= 32768
 ),
-ranked as materialized (
-  select r.id, r.kind, r.queue, r.attempted_at, r.client,
-    row_number() over (partition by r.client order by r.attempted_at, r.id) as place
-  from running r
+holding as (
+  select r.client, array_agg(r.id order by r.place) as job_ids, array_agg(r.kind order by r.place) as kinds,
+    array_agg(r.queue order by r.place) as job_queues, array_agg(r.attempted_at order by r.place) as attempted_at
+  from (
+    select o.*, row_number() over (partition by o.client order by o.attempted_at, o.id) as place from running o
+  ) r
+  where r.place <= :held::bigint
+  group by r.client
 ),
-counted as materialized (
-  select r.client, r.kind, count(*) as number from running r group by r.client, r.kind
+counted as (
+  select c.client, array_agg(c.kind order by c.place) as held_kinds,
+    array_agg(c.number order by c.place) as held_numbers
+  from (
+    select r.client, r.kind, count(*) as number,
+      row_number() over (partition by r.client order by count(*) desc, r.kind) as place
+    from running r
+    group by r.client, r.kind
+  ) c
+  where c.place <= :held::bigint
+  group by c.client
 ),
-seen as materialized (
+seen as (
   select r.client, r.queue, r.attempted_at, true as held from running r
   union all
   select left(d.attempted_by[array_upper(d.attempted_by, 1)], 100), d.queue, d.attempted_at, false
@@ -163,28 +176,23 @@ seen as materialized (
     limit :newest::bigint
   ) d
   where pg_column_size(d.attempted_by) <= 32768
+),
+client as (
+  select s.client as id, count(*) filter (where s.held) as running, max(s.attempted_at) as seen_at,
+    (array_agg(distinct s.queue order by s.queue))[:10] as queues
+  from seen s
+  where s.client is not null
+  group by s.client
+  order by s.client
+  limit :limit::bigint
 )
-select s.client as id, count(*) filter (where s.held) as running, max(s.attempted_at) as seen_at,
-  (array_agg(distinct s.queue order by s.queue))[:10] as queues,
-  array(select r.id from ranked r where r.client = s.client and r.place <= :held::bigint order by r.place) as job_ids,
-  array(select r.kind from ranked r where r.client = s.client and r.place <= :held::bigint order by r.place) as kinds,
-  array(
-    select r.queue from ranked r where r.client = s.client and r.place <= :held::bigint order by r.place
-  ) as job_queues,
-  array(
-    select r.attempted_at from ranked r where r.client = s.client and r.place <= :held::bigint order by r.place
-  ) as attempted_at,
-  array(
-    select c.kind from counted c where c.client = s.client order by c.number desc, c.kind limit :held::bigint
-  ) as held_kinds,
-  array(
-    select c.number from counted c where c.client = s.client order by c.number desc, c.kind limit :held::bigint
-  ) as held_numbers
-from seen s
-where s.client is not null
-group by s.client
-order by s.client
-limit :limit::bigint;
+select c.id, c.running, c.seen_at, c.queues, coalesce(h.job_ids, '{}') as job_ids, coalesce(h.kinds, '{}') as kinds,
+  coalesce(h.job_queues, '{}') as job_queues, coalesce(h.attempted_at, '{}') as attempted_at,
+  coalesce(k.held_kinds, '{}') as held_kinds, coalesce(k.held_numbers, '{}') as held_numbers
+from client c
+left join holding h on h.client = c.id
+left join counted k on k.client = c.id
+order by c.id;
 
 -- name: job_get_held
 -- Like job_get_stuck: running jobs are few. Jobs that the client took since it was declared dead, or that a later
