@@ -245,7 +245,7 @@ async def test_errors_that_differ_only_in_their_stacks_are_one_group(
         assert "Retry 4 at a pace…" in page.text
         assert [card.text for card in page.all("h3") if "Where" in card.text] == [
             "Where 3 jobs, own code, the innermost first",
-            "Where 1 jobs, own code, the innermost first",
+            "Where 1 job",
         ]
     # A decision is about all of them, and stays if the jobs with one of the stacks are gone.
     await client.post(f"/errors/{max(fingerprints)}/ignore", data={"confirmed": "1"})

@@ -75,7 +75,7 @@ async def test_a_client_and_what_it_has_in_hand(
     assert [cell.text for cell in card.all("td")] == [
         "host-of-one 4711",
         "",
-        "default 3 of 10, mail 100 of 100",
+        "default 3/10, mail 100/100",
         "1",
         "mail_send 5 m 0 s",
         "94.0 MB",
@@ -260,7 +260,7 @@ async def test_what_somebody_else_wrote_there_breaks_nothing(
     )
     (card,) = cards(await get(client))
     assert "<script>" in (card.one("b").attributes["title"] or "")
-    assert "2 of 3" in card.text
+    assert "2/3" in card.text
 
 
 @pytest.mark.usefixtures("own_tables")
