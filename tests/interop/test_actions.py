@@ -419,7 +419,8 @@ async def test_a_paused_queue_stops_a_go_worker_and_resuming_starts_it(
 ) -> None:
     async with start_worker() as go, await _connect(database_url) as connection:
         await go.wait("job_completed", id=await go.insert("noop"))  # both sides are up
-        await _post(page, "/queues/pause", name=name, next="/queues")
+        await connection.execute('update river_queue set metadata = \'{"owner": "team"}\'')
+        await _post(page, "/queues/pause", name=name, note="vendor down", next="/queues")
         await go.wait("queue_paused", queue="default")
         job_id = await go.insert("noop")
         if name == "default":
@@ -431,6 +432,15 @@ async def test_a_paused_queue_stops_a_go_worker_and_resuming_starts_it(
         await _post(page, "/queues/resume", name=name, next="/queues")
         await go.wait("queue_resumed", queue="default")
         await go.wait("job_completed", id=job_id)
+    # Another Go client reports the queue; what its metadata keeps stays.
+    async with start_worker() as go, await _connect(database_url) as connection:
+        await go.wait("job_completed", id=await go.insert("noop"))
+        rows = await connection.execute("select metadata from river_queue where name = 'default'")
+        row = await rows.fetchone()
+        assert row is not None
+        assert row["metadata"]["owner"] == "team"
+        assert row["metadata"]["riverui:pause"]["note"] == "vendor down"
+        assert row["metadata"]["riverui:pause"]["resumed_at"]
 
 
 async def test_everything_in_a_schema_of_its_own(
