@@ -181,7 +181,7 @@ async def test_a_queue_is_paused_and_resumed_in_the_list(site: Site, page: Page)
     await page.get_by_label("Note").fill("vendor down")
     await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
     await expect(row).to_contain_text("vendor down")
-    await row.get_by_role("button", name="Resume").click()
+    await page.locator("#notices").get_by_role("button", name="Undo").click()
     await expect(row.get_by_role("button", name="Pause")).to_be_visible()
     await expect(page.locator("#notices .notice")).to_have_count(2)
 
