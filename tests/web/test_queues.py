@@ -384,3 +384,13 @@ async def test_a_queue_that_waits_longer_than_usual_comes_first(
     assert "Queue late has waited for 31 m 0 s, usually 2.0 s." in page.one(class_="summary").text
     begins = [line.attributes["d"].split("L")[0] for line in page.all("path", class_="chart-line")]
     assert begins[0] != begins[1], "each line alone would begin at the same height"
+
+
+async def test_counts_of_deep_queues_are_exact(client: AsyncClient, make: Make) -> None:
+    await make.rows(
+        "insert into river_job (kind, args, queue) select 'k', '{}', 'deep'"
+        " from generate_series(1, 2658) returning id"
+    )
+    assert (await get(client, "/queues")).one("td", class_="s-available").link("2,658")
+    counts = (await get(client, "/queues/deep")).one(class_="counts").text
+    assert counts.startswith("2,658 available")

@@ -39,6 +39,8 @@ from riverui.web.view.render import respond
 from riverui.web.view.timeline import shape
 
 _CHARTS = ("flow", "wait")
+_KINDS_CAP = 1_000
+"""Jobs of each state that are counted by kind, which no index has."""
 _FAILURES = 20
 """Newest failed jobs read; equal ones are shown once."""
 
@@ -105,7 +107,7 @@ async def show(request: Request) -> Response:
     problem = None
     try:
         async with board.driver.reading() as executor:
-            kinds = await executor.queues.kind_count(name, cap=QUICK_CAP)
+            kinds = await executor.queues.kind_count(name, cap=_KINDS_CAP)
             failures = await executor.queues.failure_list(name, limit=_FAILURES)
     except QueryTimeout as error:
         page = error_page(request, error)[1]
