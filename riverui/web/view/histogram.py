@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from riverui.domain.sketch import GAMMA, Sketch
 from riverui.domain.time import duration
+from riverui.web.view.chart_axes import Unit, value_axis
 from riverui.web.view.format import number, trusted
 
 _MAX_BARS = 28
@@ -21,14 +22,6 @@ _FEWEST_BINS = 2
 """Fewest bins of a sketch per bar: single bins have gaps and peaks by chance."""
 _WIDTH, _HIGH, _TOP = 10, 100, 92
 """Width of a bar, height of the chart and of the tallest bar, in the units of the shapes."""
-_TICKS = (
-    *(digit * 10.0**power for power in (-3, -2, -1, 0) for digit in (1, 2, 5)),
-    *(10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0, 7_200.0, 21_600.0),
-    *(86_400.0, 259_200.0, 604_800.0, 2_592_000.0),
-)
-"""Seconds that the axis may name."""
-_MAX_TICKS = 6
-"""Most labels of the axis: as many as fit on a phone."""
 _EDGE = 0.03
 """Part of the axis at either end without labels, which would stand out beyond it."""
 
@@ -89,10 +82,8 @@ def _end(bar: int, bins: int) -> timedelta:
 def _ticks(low: timedelta, high: timedelta) -> Iterator[str]:
     """Yield the labels of the axis between two spans."""
     begin, end = log(low.total_seconds()), log(high.total_seconds())
-    places = {seconds: (log(seconds) - begin) / (end - begin) for seconds in _TICKS}
-    inside = [(seconds, x) for seconds, x in places.items() if _EDGE <= x <= 1 - _EDGE]
-    for seconds, x in inside[:: ceil(len(inside) / _MAX_TICKS) or 1]:
-        text = duration(timedelta(seconds=seconds)).replace(".0 ", " ")
-        for zero in (" 0 s", " 0 m", " 0 h"):
-            text = text.removesuffix(zero)
-        yield f'<text x="{100 * x:.1f}%" y="14">{text}</text>'
+    axis = value_axis([low.total_seconds(), high.total_seconds()], Unit.SECONDS, logarithmic=True)
+    for seconds, text in axis.ticks:
+        x = (log(seconds) - begin) / (end - begin)
+        if _EDGE <= x <= 1 - _EDGE:
+            yield f'<text x="{100 * x:.1f}%" y="14">{text}</text>'

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from functools import partial
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -21,6 +21,7 @@ from riverui.errors import BadRequest, ConfigError, NotFound, QueryTimeout
 from riverui.features.concurrency.domain import METADATA_KEY, ConcurrencyConfig
 from riverui.features.rate_limits import verbs as rates
 from riverui.features.rate_limits.domain import RateOverride
+from riverui.storage.interface import Executor
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, in_path, limit
 from riverui.web.api.models import (
@@ -37,6 +38,8 @@ from riverui.web.api.models import (
 from riverui.web.http.context import access, dashboard
 
 log = logging.getLogger("riverui.actions")
+
+_Counted = TypeVar("_Counted")
 
 _GROUP = "Queues"
 _LIMIT = 100
@@ -156,16 +159,10 @@ class QueuePauseBody(Body, frozen=True, kw_only=True):
 
 async def index(request: Request) -> Response:
     """Answer queues that clients have registered, by name."""
-    board, most = dashboard(request), requests.limit(request, _LIMIT)
-    rows: Sequence[QueueCountRow] = ()
-    for cap in (_CAP, board.config.count_cap):
-        try:
-            async with board.driver.reading() as executor:
-                rows = await executor.queues.count_list(cap=cap, limit=most)
-            break
-        except QueryTimeout:
-            if cap == board.config.count_cap:
-                raise
+    most = requests.limit(request, _LIMIT)
+    rows = await _counted(
+        request, lambda executor, cap: executor.queues.count_list(cap=cap, limit=most)
+    )
     return serializers.reply(Queues(data=[Queue.from_row(row) for row in rows]))
 
 
@@ -211,19 +208,24 @@ async def update(request: Request) -> Response:
 
 
 async def _queue(request: Request) -> QueueCountRow:
-    board, name = dashboard(request), request.path_params["name"]
-    row = None
-    for cap in (_CAP, board.config.count_cap):
-        try:
-            async with board.driver.reading() as executor:
-                row = await executor.queues.count_get(name, cap=cap)
-            break
-        except QueryTimeout:
-            if cap == board.config.count_cap:
-                raise
+    name = request.path_params["name"]
+    row = await _counted(request, lambda executor, cap: executor.queues.count_get(name, cap=cap))
     if row is None:
         raise NotFound(f"Queue not found: {name[:200]}.")
     return row
+
+
+async def _counted(
+    request: Request, read: Callable[[Executor, int], Awaitable[_Counted]]
+) -> _Counted:
+    """Return what `read` counts up to a cap, a lower one if that takes too long."""
+    board = dashboard(request)
+    try:
+        async with board.driver.reading() as executor:
+            return await read(executor, _CAP)
+    except QueryTimeout:
+        async with board.driver.reading() as executor:
+            return await read(executor, board.config.count_cap)
 
 
 def _limits(limits: Concurrency | None) -> str | None:

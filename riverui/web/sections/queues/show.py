@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import urlencode
@@ -55,14 +56,6 @@ class KindLine:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Failure:
-    """Failed jobs of one kind with the same error, but for numbers in it."""
-
-    newest: JobListRow
-    times: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class QueuesShow:
     """One queue."""
 
@@ -76,8 +69,8 @@ class QueuesShow:
     charts: tuple[ChartCard, ...]
     windows: tuple[WindowChoice, ...]
     kinds: tuple[KindLine, ...]
-    failures: tuple[Failure, ...]
-    """Of the newest failed jobs."""
+    failures: tuple[tuple[JobListRow, int], ...]
+    """The newest failed jobs whose kinds or errors differ by more than numbers, and how many."""
     failures_url: str
     objective: str
     """How well its objective is met; empty without one."""
@@ -136,7 +129,7 @@ async def show(request: Request) -> Response:
                 )
                 for kind, counts in kinds
             ),
-            failures=tuple(_folded(failures)),
+            failures=_folded(failures),
             errors_url=f"{errors_url}?{urlencode({'queue': name})}"
             if failures and errors_url
             else "",
@@ -150,13 +143,14 @@ async def show(request: Request) -> Response:
     )
 
 
-def _folded(rows: Sequence[JobListRow]) -> Iterator[Failure]:
-    """Yield the failures that differ, the newest first."""
-    groups: dict[tuple[str, str], list[JobListRow]] = {}
+def _folded(rows: Sequence[JobListRow]) -> tuple[tuple[JobListRow, int], ...]:
+    newest: dict[tuple[str, str], JobListRow] = {}
+    times: Counter[tuple[str, str]] = Counter()
     for row in rows:
-        groups.setdefault((row.kind, shape(newest_error(row) or "")), []).append(row)
-    for group in groups.values():
-        yield Failure(newest=group[0], times=len(group))
+        key = row.kind, shape(newest_error(row) or "")
+        newest.setdefault(key, row)
+        times[key] += 1
+    return tuple((row, times[key]) for key, row in newest.items())
 
 
 async def _incident_url(request: Request, name: str) -> str:
