@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 
-from bench.incidents.world import Job, World
+from bench.incidents.world import Job
 
 
 class Truth(Struct, kw_only=True):
@@ -27,11 +27,3 @@ class Truth(Struct, kw_only=True):
     """Whether the rows show it after so many minutes."""
     ends: float = 1e9
     """After how many minutes it is over."""
-
-
-Cause = Callable[[World], "Truth | None"]
-"""Plays an incident in a world, and returns what is true; None if this background cannot have it.
-"""
-Causes = Mapping[str, Cause]
-Oddity = Callable[[World], None]
-"""Plays something odd and healthy in a world."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from random import Random
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -26,7 +26,6 @@ from bench.incidents.rows import (
     past,
     set_clock,
     show_others,
-    utc,
 )
 from bench.incidents.world import World
 from riverui.domain.health import HealthReport
@@ -68,7 +67,7 @@ class Server:
         self._url = url
         self._name = name
         self._filled: tuple[int, str] | None = None
-        self._start = utc()
+        self._start = datetime.now(UTC)
 
     async def prepare(self) -> None:
         """Make an empty database with all tables."""
@@ -116,7 +115,7 @@ class Server:
         if self._filled == (background.seed, variant):
             return
         rng = Random(f"start {background.seed}")
-        self._start = begin(utc(), HOUR) + timedelta(seconds=3_600 * rng.random())
+        self._start = begin(datetime.now(UTC), HOUR) + timedelta(seconds=3_600 * rng.random())
         await self._make("_background", self._name)
         async with await self.connect("_background") as connection:
             jobs = past(background)
@@ -191,7 +190,7 @@ class _Case:
                 stack.push_async_callback(waiting.close)
                 waiting.pgconn.send_query(_WAITS)
                 await asyncio.sleep(0.05)
-            self._begun = utc()
+            self._begun = datetime.now(UTC)
             yield
         await self._alone.close()
         await self._ours.close()
@@ -209,7 +208,8 @@ class _Case:
         """Return what a reader reports."""
         now = self._start + timedelta(seconds=self._at)
         ours, settled = reader == "ours", self._minutes.settled(self._at)
-        await set_clock(self._connection, ahead=now - utc(), behind=self._start - self._begun)
+        ahead, behind = now - datetime.now(UTC), self._start - self._begun
+        await set_clock(self._connection, ahead=ahead, behind=behind)
         driver = self._ours if ours else self._alone
         if ours and (new := settled[self._stored :]):
             async with driver.transaction() as transaction:

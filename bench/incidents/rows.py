@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from math import inf
 from pathlib import Path
 from random import Random
@@ -226,8 +226,3 @@ async def set_clock(connection: Connection, *, ahead: timedelta, behind: timedel
                 sql.Literal(f"select interval '{by.total_seconds():.6f} seconds'"),
             )
         )
-
-
-def utc() -> datetime:
-    """Return this machine's time."""
-    return datetime.now(UTC)

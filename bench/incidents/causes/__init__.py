@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bench.incidents.case import Causes
 from bench.incidents.causes import database, load, outcomes, workers
 from bench.incidents.causes.oddities import BEFORE as BEFORE, ODDITIES as ODDITIES
 
-CAUSES: Causes = {**workers.CAUSES, **database.CAUSES, **load.CAUSES, **outcomes.CAUSES}
-"""By name."""
+CAUSES = workers.CAUSES | database.CAUSES | load.CAUSES | outcomes.CAUSES

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from math import inf
 
 from bench.incidents.background import MINUTE, Background, Client, Kind
-from bench.incidents.case import Oddity
 from bench.incidents.world import Job, World
 
 
@@ -156,7 +155,7 @@ def stray_failures(world: World) -> None:
     world.fails[kind.name] = ((0.0, 8.0), 1.0, "OSError: disk is full")
 
 
-ODDITIES: dict[str, Oddity] = {
+ODDITIES: dict[str, Callable[[World], None]] = {
     play.__name__: play
     for play in (
         healthy,
