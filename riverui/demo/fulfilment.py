@@ -41,11 +41,11 @@ _PAGES = 24
 """Pages of a book: a wide workflow, whose jobs are scanned within a minute."""
 _BOOK_EVERY = timedelta(minutes=10)
 """Time between two books: longer than one takes, so that most workflows are orders."""
-_ORDER_EVERY = timedelta(seconds=40)
-"""Time between two orders: longer than most take, so that one is running at most times."""
+_ORDER_EVERY = timedelta(seconds=20)
+"""Time between two orders: about as long as one takes, so that one or two are running."""
 _APPROVED_AFTER = timedelta(seconds=40)
 """How long a person takes to approve an order."""
-_OTHERS_EVERY = timedelta(seconds=20)
+_OTHERS_EVERY = timedelta(seconds=25)
 """Time between two rounds of the other jobs, so that they are a small part of all jobs."""
 _TENANTS = ("acme", "globex", "initech", "umbrella", "hooli")
 _DECLINED = 0.06
