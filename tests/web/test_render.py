@@ -150,4 +150,3 @@ async def test_the_shell_names_database_and_schema(client: AsyncClient, make: Ma
     await client.get("/jobs")
     page = parse((await client.get("/help")).text)
     assert f"{make.connection.info.dbname} · public" in page.one("footer").text
-    assert "Schemapublic" in page.one("dl", class_="who").text
