@@ -51,6 +51,17 @@ def test_a_template_holds_no_inline_script_style_or_unescaped_text() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_text_has_three_sizes() -> None:
+    wrong = [
+        f"{path.name}: {size}"
+        for path in sorted((STATIC / "css").glob("*.css"))
+        for size in re.findall(r"font(?:-size)?: ([^;]+)", path.read_text())
+        # Code is a little smaller than the text around it; 100% is what the browser is set to.
+        if not re.search(r"var\(--(?:large|normal|small)\)|^(?:inherit|0|100%|\.\d+em)$", size)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_script_and_style_fit_into_60_kb_on_the_wire() -> None:
     base = (TEMPLATES / "base.html").read_text()
     loaded = re.findall(r'static\("([^"]+\.(?:js|css))"\)', base)

@@ -28,7 +28,7 @@ _LETTERS = 23
 """Characters of a name that fit in a box."""
 _WORDS = 27
 """Characters of the second line, which is smaller."""
-_LONG_WORDS = 33
+_LONG_WORDS = 30
 """The same if it has the whole width."""
 _ICON = 15
 """Pixels of an icon."""
