@@ -242,7 +242,7 @@ class IncidentWatch:
         """Return the newest minutes of what shows how an incident goes on."""
         measure = incident.measure
         queue = incident.queue if measure is Measure.WAIT else ""
-        kind = incident.kind if measure in (Measure.FAILING, Measure.RUN) else ""
+        kind = "" if measure is Measure.WAIT else incident.kind
         hour = await self._figures.read(WINDOWS["1h"], queue=queue, kind=kind)
         first = incident.opened_at - BEFORE
         return [

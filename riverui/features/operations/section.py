@@ -145,6 +145,7 @@ async def events(request: Request, since: datetime, until: datetime) -> Sequence
                 words=f"{n:,} job{'' if n == 1 else 's'} {verb.done}{status}",
                 user=operation.user,
                 url=url(request, "operations.show", id=operation.id),
+                deed=True,
             )
         )
     return [event for event in found if since <= event.at < until]

@@ -75,6 +75,8 @@ class Event:
     """Who did it; empty if nobody did, or if that is not known."""
     url: str = ""
     """Where to read more."""
+    deed: bool = False
+    """Whether a person did it."""
 
 
 EventReader = Callable[[Request, datetime, datetime], Awaitable[Sequence[Event]]]

@@ -186,6 +186,21 @@ def test_several_causes_are_several_incidents() -> None:
     assert still == [Cause.LIMITS, Cause.FLOOD]
 
 
+def test_of_several_like_it_the_report_has_only_the_worst() -> None:
+    days = Days()
+    days.minutes(failing(), n=1)
+    minute = int(T0.timestamp()) // 60
+    bad = days.one.with_minutes([(minute + n, 0.77) for n in range(10)])
+    days.incidents[bad.id] = bad
+    worse = failing("sms_send")
+    assert days.minutes(worse, n=10) == [ChangeKind.OPENED]
+    still = bad.with_minutes([(minute + 10 + n, 0.08) for n in range(5)])
+    days.incidents[bad.id] = still
+    changes = days.minutes(worse, n=6)
+    assert changes == [ChangeKind.CLOSED]
+    assert days.incidents[bad.id].closed_at is not None
+
+
 def test_old_figures_are_no_incident() -> None:
     days = Days()
     stale = Finding(name="fresh", level=Level.WARN, cause=Cause.STALE, title="These are old.")

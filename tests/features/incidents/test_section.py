@@ -10,6 +10,7 @@ import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
+from riverui.domain.findings import Link
 from riverui.features.incidents.domain import Deed, Incident, IncidentFacts
 from riverui.features.incidents.store import IncidentStore
 from riverui.features.incidents.watch import INCIDENTS
@@ -27,7 +28,8 @@ MINUTE = timedelta(minutes=1)
 FIRST = int(NOW.timestamp()) // 60 - 60
 SHARES = tuple((FIRST + n, 0.05 if n < 30 else 0.77) for n in range(60))
 SINCE = {"opened_at": NOW - 30 * MINUTE, "found_at": NOW - 29 * MINUTE, "seen_at": NOW}
-OPEN = incident(1, **SINCE, facts=IncidentFacts(minutes=SHARES))
+LINK = Link(label="Open the error", page="errors", kind="email_send")
+OPEN = incident(1, **SINCE, facts=IncidentFacts(minutes=SHARES, link=LINK))
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from riverui.features.incidents.section import pages
 from riverui.features.incidents.store import TOP, Place
 from riverui.features.incidents.watch import INCIDENTS
 from riverui.web.api import requests, serializers
-from riverui.web.api.diagnoses import IncidentName, ResultName
+from riverui.web.api.diagnoses import HealthCheck, HealthReportAnswer, IncidentName
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, in_path, limit
 from riverui.web.api.models import EXAMPLE_TIME, Body, Model, Refusal, Time
 from riverui.web.http.context import dashboard
@@ -38,15 +38,6 @@ class Deed(Model, frozen=True, kw_only=True):
     words: str
 
 
-class Check(Model, frozen=True, kw_only=True):
-    """A check that was made when the cause was seen last."""
-
-    name: str
-    label: str
-    result: ResultName
-    evidence: str
-
-
 class Incident(IncidentName, frozen=True, kw_only=True):
     """A problem with a beginning and, once it is over, an end."""
 
@@ -63,7 +54,7 @@ class Incident(IncidentName, frozen=True, kw_only=True):
         list[tuple[int, float | None]],
         Meta(description="Minutes since 1970 and the value of the measure in each."),
     ]
-    checks: list[Check]
+    checks: Annotated[list[HealthCheck], Meta(description="When its cause was there last.")]
     deeds: list[Deed]
     note: str
     noted_at: Time | None
@@ -85,7 +76,7 @@ class Incident(IncidentName, frozen=True, kw_only=True):
             measure=found.measure.value,
             usual=found.usual,
             minutes=list(facts.minutes),
-            checks=[Check(**asdict(check)) for check in facts.checks],
+            checks=[HealthCheck(**asdict(check)) for check in facts.checks],
             deeds=[Deed(at=at(each.at), user=each.user, words=each.words) for each in found.deeds],
             note=found.note,
             noted_at=serializers.optional_instant(found.noted_at),
@@ -95,7 +86,6 @@ class Incident(IncidentName, frozen=True, kw_only=True):
     @classmethod
     def example(cls) -> Self:
         """Return a kind that fails since a deploy."""
-        checked = "Live clients serve every queue that waits."
         return cls(
             **asdict(IncidentName.example()),
             subject_is="kind",
@@ -108,7 +98,7 @@ class Incident(IncidentName, frozen=True, kw_only=True):
             measure="failing",
             usual=0.075,
             minutes=[(29_919_880, 0.071), (29_919_881, 0.77)],
-            checks=[Check(name="served", label="Queues served", result="passed", evidence=checked)],
+            checks=HealthReportAnswer.example().sections[0].checks,
             deeds=[Deed(at=EXAMPLE_TIME, user="ops", words="Queue mail paused")],
             note="Rolling back.",
             noted_at=EXAMPLE_TIME,

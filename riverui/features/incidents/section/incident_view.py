@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
@@ -36,6 +36,8 @@ _PACED_MINUTES = 15
 """Minutes that a retry of all jobs takes: soon enough, and slow enough to see how it goes."""
 _TRIED = 10
 """Jobs that such a retry tries first."""
+_QUEUES = 200
+"""Most queues read to find those that are paused: as many as the health report knows."""
 _MINUTE = timedelta(minutes=1)
 
 _CHARTS = {
@@ -77,7 +79,7 @@ class IncidentView:
     url: str
     chart: TimeChart | None
     """None without any minutes."""
-    acts: tuple[Act, ...]
+    acts: Sequence[Act]
     """What to do, the most important first; only a link once the incident is closed."""
     affected: tuple[Affected, ...]
     silence: Silence | None
@@ -94,7 +96,7 @@ async def incident_view(request: Request, incident: Incident) -> IncidentView:
         incident=incident,
         url=url(request, "incidents.show", id=incident.id),
         chart=_chart(request, incident, marks),
-        acts=tuple([act async for act in _acts(request, incident)]),
+        acts=await _acts(request, incident),
         affected=tuple(_affected(request, incident, marks)),
         silence=None if incident.closed_at else opened.silence(incident),
     )
@@ -143,34 +145,37 @@ def _chart(request: Request, incident: Incident, marks: Sequence[Mark]) -> TimeC
     )
 
 
-async def _acts(request: Request, incident: Incident) -> AsyncIterator[Act]:
-    """Yield what to do about an incident, as far as the viewer may do it."""
-    may, kind, queue = access(request).may, incident.kind, incident.queue
-    failing = incident.measure is Measure.FAILING
-    if failing and may("jobs.read"):
-        asked = urlencode({"open": "worst"} | ({"kind": kind} if kind else {}))
-        errors = url(request, "errors.index")
-        yield Act(label="Open the error", url=f"{errors}?{asked}", icon="circle-alert")
-    if incident.closed_at is None:
-        if failing and kind:
-            found = await _all(request, "retry", JobState.RETRYABLE, kind=kind)
-            if found is not None:
-                yield found
-        if incident.cause is Cause.PAUSED and may("queues.pause"):
-            name = incident.subject.name
-            yield Act(
-                label=f"Resume {name}" if name else "Resume all",
-                url=url(request, "queues.resume"),
-                icon="play",
-                posted=(("name", name),) if name else (("all", "1"),),
-            )
-        if incident.cause in (Cause.FLOOD, Cause.UNKNOWN_KIND) and kind:
-            found = await _all(request, "cancel", JobState.AVAILABLE, kind=kind, queue=queue)
-            if found is not None:
-                yield found
-    link = incident.facts.link
-    if not failing and (address := link_url(request, link)) and link is not None:
-        yield Act(label=link.label, url=address)
+async def _acts(request: Request, incident: Incident) -> Sequence[Act]:
+    """Return what to do about an incident, as far as the viewer may do it."""
+    link, going_on = incident.facts.link, incident.closed_at is None
+    address = link_url(request, link)
+    found = [Act(label=link.label, url=address)] if link is not None and address else []
+    verb = await _verb(request, incident) if going_on else None
+    if verb is None:
+        return found
+    # A failure is read before it is repeated; a pause is ended without reading more.
+    return [*found, verb] if verb.dialog else [verb]
+
+
+async def _verb(request: Request, incident: Incident) -> Act | None:
+    """Return the button that does something about the cause; None if none fits."""
+    cause, kind = incident.cause, incident.kind
+    if incident.measure is Measure.FAILING and kind:
+        return await _all(request, "retry", JobState.RETRYABLE, kind=kind)
+    if cause in (Cause.FLOOD, Cause.UNKNOWN_KIND) and kind:
+        return await _all(request, "cancel", JobState.AVAILABLE, kind=kind, queue=incident.queue)
+    if cause is Cause.PAUSED and access(request).may("queues.pause"):
+        names = [incident.subject.name]
+        if incident.subject.what != "queue":
+            driver = dashboard(request).driver
+            rows = await fact(driver, lambda executor: executor.queues.list(cap=1, limit=_QUEUES))
+            known = () if isinstance(rows, DatabaseError) else rows
+            names = [row.queue.name for row in known if row.queue.paused_at and row.available]
+        if names:
+            label = f"Resume {names[0] if len(names) == 1 else f'{len(names):,} queues'}"
+            posted = tuple(("name", name) for name in names)
+            return Act(label=label, url=url(request, "queues.resume"), icon="play", posted=posted)
+    return None
 
 
 async def _all(

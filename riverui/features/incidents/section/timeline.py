@@ -85,7 +85,7 @@ def _events(request: Request, incident: Incident) -> Iterator[Event]:
         words = f"Over: {incident.title}"
         yield Event(at=incident.ended_at, icon="check", words=words, url=link)
     for deed in incident.deeds:
-        yield Event(at=deed.at, icon="play", words=deed.words, user=deed.user)
+        yield Event(at=deed.at, icon="play", words=deed.words, user=deed.user, deed=True)
 
 
 async def incident_timeline(request: Request, incident: Incident) -> list[Event]:
@@ -95,7 +95,10 @@ async def incident_timeline(request: Request, incident: Incident) -> list[Event]
     own = url(request, "incidents.show", id=incident.id)
     kept = [event for event in found if event.url != own]
     pending = [Deed.of(*deed) for deed in dashboard(request).deeds if incident.closed_at is None]
-    kept += [Event(at=deed.at, icon="play", words=deed.words, user=deed.user) for deed in pending]
+    kept += [
+        Event(at=deed.at, icon="play", words=deed.words, user=deed.user, deed=True)
+        for deed in pending
+    ]
     began = Event(at=incident.opened_at, icon="triangle-alert", words="It began")
     noticed = Event(at=incident.found_at, icon="eye", words="Found by the dashboard")
     kept += [began, noticed]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
 
 from starlette.requests import Request
 
@@ -31,12 +32,12 @@ async def events(request: Request, since: datetime, until: datetime) -> Sequence
 
 
 def _pauses(queue: QueueRow, link: str) -> Iterator[Event]:
-    last, named = queue.last_pause, {"name": queue.name, "url": link}
+    last, named = queue.last_pause, partial(Event, name=queue.name, url=link, deed=True)
     if queue.paused_at is not None:
         note, by = queue.reason.note, queue.reason.by
         words = f"paused: {note}" if note else "paused"
-        yield Event(at=queue.paused_at, icon="pause", words=words, user=by, **named)
+        yield named(at=queue.paused_at, icon="pause", words=words, user=by)
     elif last is not None and last.resumed_at is not None:
         words = f"paused: {last.note}" if last.note else "paused"
-        yield Event(at=last.at, icon="pause", words=words, user=last.by, **named)
-        yield Event(at=last.resumed_at, icon="play", words="resumed", user=last.resumed_by, **named)
+        yield named(at=last.at, icon="pause", words=words, user=last.by)
+        yield named(at=last.resumed_at, icon="play", words="resumed", user=last.resumed_by)
