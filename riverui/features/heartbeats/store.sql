@@ -148,7 +148,9 @@ holding as (
   select r.client, array_agg(r.id order by r.place) as job_ids, array_agg(r.kind order by r.place) as kinds,
     array_agg(r.queue order by r.place) as job_queues, array_agg(r.attempted_at order by r.place) as attempted_at
   from (
-    select o.*, row_number() over (partition by o.client order by o.attempted_at, o.id) as place from running o
+    select o.id, o.kind, o.queue, o.attempted_at, o.client,
+      row_number() over (partition by o.client order by o.attempted_at, o.id) as place
+    from running o
   ) r
   where r.place <= :held::bigint
   group by r.client

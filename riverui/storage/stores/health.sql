@@ -28,7 +28,8 @@ from (
 -- name: health_waiting_kinds
 -- The next jobs in River's order; one that has been attempted has failed, or was rescued or snoozed.
 select q.name as queue, left(x.kind, 200) as kind, count(*) as jobs, count(*) filter (where x.tried) as retries,
-  count(*) filter (where x.tried and x.place <= :first::bigint) as first, min(x.priority) as priority, (array_agg(x.scheduled_at order by x.priority, x.scheduled_at))[1] as since
+  count(*) filter (where x.tried and x.place <= :first::bigint) as first, min(x.priority) as priority,
+  (array_agg(x.scheduled_at order by x.priority, x.scheduled_at))[1] as since
 from unnest(:queues::text[]) as q (name)
 cross join lateral (
   select j.kind, j.priority, j.scheduled_at, j.attempt > 0 as tried,

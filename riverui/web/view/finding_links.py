@@ -27,12 +27,12 @@ _RIGHTS = {
 
 
 def page_url(request: Request, link: Link) -> str:
-    """Return the address of the page that a link names."""
+    """Return the address of the page that a link names; the list of jobs if it names no page."""
     if link.page == "queue":
         return url(request, "queues.show", name=link.name)
     if link.page == "queue_limits":
         return f"{url(request, 'queues.limits')}?{urlencode({'name': link.name})}"
-    if link.page == "job":
+    if link.page == "job" and link.name.isdecimal():
         return url(request, "jobs.show", id=int(link.name))
     if link.page == "incident":
         return url(request, "incidents.show", id=link.name)
@@ -47,7 +47,7 @@ def page_url(request: Request, link: Link) -> str:
         return f"{url(request, 'errors.index')}{kind}"
     named = ((Field.QUEUE, link.queue), (Field.KIND, link.kind))
     terms = tuple(query.equal(field, name) for field, name in named if name)
-    states = (JobState(link.state),) if link.state else ()
+    states = tuple(state for state in JobState if state == link.state)
     return jobs_url(request, terms, states=states)
 
 

@@ -87,7 +87,7 @@ async def test_older_ones_are_on_further_pages(driver: Driver, client: httpx2.As
         "facts = '{\"minutes\": [[1000000000000000000, 1]]}'",
         'facts = \'{"baseline": {"before": "2026-11-28T10:00:00", "minutes": 60}}\'',
         'facts = \'{"link": {"label": "Open", "page": "job", "name": "seven"}}\'',
-        'facts = \'{"link": {"label": "Open", "page": "moon"}}\'',
+        'facts = \'{"link": {"label": "Open", "page": "moon", "state": "full"}}\'',
         'deeds = \'[["2026-11-28T10:00:00", "ada", "2 jobs retried"]]\'',
     ],
 )
