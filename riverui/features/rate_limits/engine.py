@@ -71,8 +71,10 @@ class RateChooser(Chooser):
         self._backlog = False
         """Whether the last fetch found all the jobs that it had tokens for."""
         self._configured = limit
-        self._due: dict[str, float] = {}
-        """Key → when its next job may start, for keys whose jobs have to wait."""
+        self._due: dict[str, tuple[float, bool]] = {}
+        """Key → when to try again, and whether its tokens are known for then, for keys whose jobs
+        have to wait.
+        """
         self._full_at: dict[str, float] = {}
         """Key → when its bucket is full, or later, as other clients may have taken more."""
         self._limit = limit
@@ -90,7 +92,11 @@ class RateChooser(Chooser):
     def full(self) -> Collection[str]:
         """Return the keys whose next job has to wait for tokens."""
         now = steady_clock()
-        self._due = {key: due for key, due in self._due.items() if due > now}
+        for key, (due, known) in tuple(self._due.items()):
+            if due <= now:
+                del self._due[key]
+                if not known:
+                    self._full_at.pop(key, None)
         return self._due.keys()
 
     async def start(self, row: QueueRow) -> None:
@@ -128,6 +134,8 @@ class RateChooser(Chooser):
 
     async def choose(self, candidates: Sequence[Candidate], room: int) -> Sequence[Candidate]:
         """Take the tokens of the candidates, and return those that got them."""
+        # The buckets in the cache would miss what is returned in between.
+        await asyncio.gather(*self._returning, return_exceptions=True)
         chosen: list[Candidate] = []
         purses: dict[str, Purse] = {}
         weighed: dict[str, list[float]] = defaultdict(list)
@@ -252,7 +260,9 @@ class RateChooser(Chooser):
             return 1.0
 
     def _wait(self, key: str, seconds: float) -> None:
-        self._due[key] = steady_clock() + seconds
+        """Have a key wait so long, or until other clients may have returned tokens of it."""
+        most = self._work.client.limits.look_seconds
+        self._due[key] = steady_clock() + min(seconds, most), seconds <= most
 
     def _wake_in_time(self) -> None:
         """Fetch the queue when the next waiting job may start."""
@@ -263,7 +273,7 @@ class RateChooser(Chooser):
             self._timer.cancel()
             self._timer = None
         if self._due:
-            due_in = max(0.0, min(self._due.values()) - steady_clock())
+            due_in = max(0.0, min(self._due.values())[0] - steady_clock())
             seconds = fetch_again_in(self._limit.rate, due_in, self._work.cooldown)
             self._timer = asyncio.get_running_loop().call_later(seconds, self._work.fetch_now)
 

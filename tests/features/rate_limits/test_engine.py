@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,7 +24,7 @@ from riverui.features.fair_shares.domain import FairShare
 from riverui.features.rate_limits import verbs as rates
 from riverui.features.rate_limits.domain import RateLimit, RateOverride
 from riverui.features.rate_limits.engine import RateCleaner
-from riverui.features.rate_limits.store import BucketParams, RateStore
+from riverui.features.rate_limits.store import BucketParams, RateStore, Take, Taken
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.engine.conftest import Playground, Task
 from tests.engine.ticking import Ticking
@@ -229,6 +232,57 @@ async def test_a_token_whose_return_was_not_confirmed_can_be_taken_again(
     await insert(play, "a")
     await play.notify("river_insert", '{"queue": "default"}')
     await play.until(lambda: len(begun.times) == 7)
+
+
+async def test_tokens_that_another_client_returns_are_found(
+    play: Playground, driver: PostgresDriver
+) -> None:
+    begun = Begun(play)
+    await insert(play, "aa")
+    await play.start(**queue(limit=1, per=SLOW), limits=EngineLimits(look_seconds=0.1))
+    await play.until(lambda: len(begun.times) == 1)
+    bucket = BucketParams(queue="default", limit=1, per=SLOW, burst=1)
+    async with driver.autocommit() as db:
+        await RateStore(db).rate_give_back(bucket, {"": 1})
+    await play.until(lambda: len(begun.times) == 2)
+
+
+async def test_tokens_returned_while_others_are_taken_are_found(
+    play: Playground, driver: PostgresDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take, give_back = RateStore.rate_take, RateStore.rate_give_back
+    taken: list[str] = []
+    another, confirmed = asyncio.Event(), asyncio.Event()
+
+    async def and_lose_the_first_job(
+        self: RateStore, params: BucketParams, takes: Sequence[Take]
+    ) -> Mapping[str, Taken]:
+        taken.extend(json.loads(take.key)["value"] for take in takes)
+        given = await take(self, params, takes)
+        if taken == ["a"]:
+            await play.connection.execute(b"update river_job set queue = 'another'")
+            async with play.connection.transaction():
+                await insert(play, "ab")
+        elif "b" in taken:
+            another.set()
+            await confirmed.wait()
+        return given
+
+    async def and_confirm_late(
+        self: RateStore, params: BucketParams, tokens: Mapping[str, float]
+    ) -> None:
+        await give_back(self, params, tokens)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await another.wait()
+        asyncio.get_running_loop().call_later(0.1, confirmed.set)
+
+    monkeypatch.setattr(RateStore, "rate_take", and_lose_the_first_job)
+    monkeypatch.setattr(RateStore, "rate_give_back", and_confirm_late)
+    begun = Begun(play)
+    await insert(play, "a")
+    await play.start(**queue(limit=1, per=SLOW, partition=BY_VALUE))
+    await play.until(lambda: begun.counts == {"a": 1, "b": 1})
 
 
 async def test_connections_that_break_let_no_more_jobs_begin(
