@@ -62,8 +62,8 @@ class FigureReader(Protocol):
         """Return how many jobs of each kind were inserted in each minute of the last hour."""
         ...
 
-    def failed_jobs(self, since: datetime) -> Mapping[str, int]:
-        """Return how many jobs of each kind have failed since then, each once."""
+    def failed_jobs(self, since: datetime) -> Mapping[str, Sequence[datetime]]:
+        """Return for each kind the minutes in which its jobs that failed since then failed last."""
         ...
 
     async def read(self, window: Window, *, queue: str = "", kind: str = "") -> Figures:

@@ -28,7 +28,7 @@ class Made:
     def arrivals(self) -> dict[str, list[int]]:
         return {}
 
-    def failed_jobs(self, since: datetime) -> dict[str, int]:
+    def failed_jobs(self, since: datetime) -> dict[str, list[datetime]]:
         return {}
 
     async def read(self, window: Any, *, queue: str = "", kind: str = "") -> Any:

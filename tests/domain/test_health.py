@@ -193,7 +193,12 @@ INCIDENTS: Mapping[str, tuple[HealthFacts, str, str]] = {
     "locked tables": (
         late(database=database(blocked=3, blocked_since=NOW - 3 * MINUTE, blocker=MIGRATION)),
         "critical blocked: locks. None. about",
-        "3 statements wait for a lock, the first for 3 m 0 s; the transaction of process 7 (mig",
+        "3 statements wait for a lock, the first for 3 m 0 s. The transaction of process 7 (mig",
+    ),
+    "locked tables, with clients that give up and try again": (
+        late(database=database(blocked=1, blocked_since=NOW - 4 * SECOND, blocker=MIGRATION)),
+        "critical blocked: locks. None. about",
+        "To end it, run: select pg_terminate_backend(7)",
     ),
     "notifications pile up": (
         facts(database=database(notifications=0.5)),
@@ -362,6 +367,18 @@ def test_what_is_not_as_bad_as_it_looks() -> None:
         "a transaction has been idle for 4 minutes": (
             facts(database=database(oldest=open_since(4.9 * MINUTE))),
             "transactions passed",
+        ),
+        "a statement waits for a short transaction": (
+            facts(
+                database=database(
+                    blocked=1, blocked_since=NOW - 4 * SECOND, blocker=open_since(20 * SECOND)
+                )
+            ),
+            "locks passed",
+        ),
+        "a few jobs fail again and again": (
+            failures(failed_jobs={"mail_send": [NOW - 2 * MINUTE] * 3 + [NOW - HOUR / 2] * 40}),
+            "failures passed",
         ),
         "sessions are hidden from the role": (facts(database=database(hidden=3)), "locks unknown"),
         "notifications are half read": (

@@ -207,8 +207,8 @@ class HealthFacts(Struct, kw_only=True):
     """Jobs of each kind that were inserted in each minute of the last hour, the oldest first and
     the newest not over yet.
     """
-    failed_jobs: Mapping[str, int] = {}
-    """How many jobs of each kind have failed in the last hour, each once."""
+    failed_jobs: Mapping[str, Sequence[datetime]] = {}
+    """By kind, the minutes in which its jobs that failed in the last hour failed last."""
     planned: Mapping[str, datetime] = {}
     """The next runs of durable periodic jobs that are not paused, by id."""
     baselines: Mapping[tuple[Cause, Subject], Baseline] = {}

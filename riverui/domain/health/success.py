@@ -38,6 +38,8 @@ from riverui.domain.health.usual import (
     FAILING_WARN_TIMES,
     FEWEST_FAILED_JOBS,
     FEWEST_FAILURES,
+    MANY_FAILED_JOBS,
+    RECENT,
     SPAN,
     STALE_AFTER,
     SURE_FAILURES,
@@ -77,11 +79,13 @@ class _Failing(Struct, frozen=True, kw_only=True):
     over: bool
     """Whether the newest attempts are as usual again."""
     jobs: int
-    """How many jobs failed, each once."""
+    """How many jobs failed meanwhile, each once."""
 
     @property
     def level(self) -> Level:
-        if self.over or self.jobs < FEWEST_FAILED_JOBS:
+        worked = self.now.attempts - self.now.failed + self.jobs
+        excess = self.jobs - usual_failing(self.usual) * worked
+        if self.over or (excess < FEWEST_FAILED_JOBS and self.jobs < MANY_FAILED_JOBS):
             return Level.OK
         fewest = FEWEST_FAILURES if self.began is None else SURE_FAILURES
         return grade_failing(self.now.failing or 0.0, self.now.failed, self.usual, fewest=fewest)
@@ -110,7 +114,11 @@ def _failing(facts: HealthFacts, subject: Subject = ALL) -> _Failing:
     known = kept(facts, subject)
     began = known.before if known else rise(counts)
     since = began and max(began, facts.now - timedelta(hours=1))
-    now, jobs = within(facts, subject, since=since) or Tally(), facts.failed_jobs
+    now = within(facts, subject, since=since) or Tally()
+    # Of the same minutes as `within`.
+    first = (since or facts.now - RECENT) - timedelta(minutes=1)
+    named = facts.failed_jobs if subject == ALL else {subject.name}
+    jobs = [at for kind in named for at in facts.failed_jobs.get(kind, ()) if at > first]
     before = usual(facts, subject, began)
     return _Failing(
         name=subject.name,
@@ -119,7 +127,7 @@ def _failing(facts: HealthFacts, subject: Subject = ALL) -> _Failing:
         began=began,
         span=f"since {began:%H:%M}" if began else f"in the last {SPAN}",
         over=began is not None and over(counts, began),
-        jobs=sum(jobs.values()) if subject == ALL else jobs.get(subject.name, 0),
+        jobs=len(jobs),
     )
 
 
@@ -223,16 +231,22 @@ def _failing_kinds(facts: HealthFacts, kinds: Sequence[_Failing], every: _Failin
             link=Link(label="Open the errors", page="errors"),
         )
     now, name = kind.now, cut(kind.name)
-    others = f" So is {among(each.name for each in kinds[1:])}." if len(kinds) > 1 else ""
+    others = _failing_too([each.name for each in kinds[1:]])
     return replace(
         found,
         evidence=f"{now.failed:,} of {counted(now.attempts, 'attempt')} of {name} failed.",
         title=f"{name} is failing.",
         headline=kind.words("its attempts", deployed),
-        detail=f"{_errors(facts)}{others}".strip(),
+        detail=f"{_errors(facts)} {others}".strip(),
         culprit=culprit("kind", kind.name, owns),
         link=Link(label="Open the error", page="errors", kind=kind.name),
     )
+
+
+def _failing_too(names: Sequence[str]) -> str:
+    """Return that these kinds fail as well, as a sentence; empty without any."""
+    verb = "fails" if len(names) == 1 else "fail"
+    return f"{among(names)} {verb} as well." if names else ""
 
 
 def failing_kinds(pairs: Mapping[tuple[str, str], Tally], most: int) -> list[str]:
@@ -264,7 +278,7 @@ def _errors(facts: HealthFacts) -> str:
     if count < total * CULPRIT_SHARE or not text:
         return f"The newest {total:,} failures have {len(texts):,} different errors."
     shown = text if len(text) <= _ERROR else f"{text[: _ERROR - 1]}…"
-    return f"{shown} ({count:,} of the newest {total:,} failures)"
+    return f"{shown} ({count:,} of the newest {total:,} failures)."
 
 
 def _poison(facts: HealthFacts) -> Finding:
@@ -295,6 +309,7 @@ def _poison(facts: HealthFacts) -> Finding:
         if len(found) > 1
         else "",
         culprit=culprit("job", str(worst.id), worst.rescues / sum(job.rescues for job in found)),
+        began=worst.attempted_at,
         link=Link(label="Open the job", page="job", name=str(worst.id)),
     )
 

@@ -51,7 +51,9 @@ that began before that.
 FEWEST_FAILURES = 10
 """Fewest failed attempts within RECENT, beyond the usual number, that are reported."""
 FEWEST_FAILED_JOBS = 4
-"""Fewest jobs that failed within RECENT: the retries of a few jobs are many failed attempts."""
+"""Fewest jobs that failed, beyond the usual share: the retries of a few are many attempts."""
+MANY_FAILED_JOBS = 100
+"""Failed jobs that cannot be a few jobs' retries. Of more, not all may have been read."""
 SURE_FAILURES = 5
 """The same as FEWEST_FAILURES if it is clear since when attempts fail."""
 CHANCE = 5.0

@@ -22,6 +22,7 @@ from riverui.features.figures.domain import (
 from riverui.features.figures.reader.figure_reader import FigureReader
 from riverui.features.figures.store import RollupStore
 from riverui.storage.interface import Driver
+from tests.factory import attempt_error, job
 from tests.features.figures.conftest import Clock, Connection, Make, ended, read_all
 from tests.web.stand_ins import DeadDriver
 
@@ -190,6 +191,20 @@ async def test_without_a_database_it_says_why(make: Make, driver: Driver) -> Non
     assert week.trouble == "The database cannot be reached."
     assert [column.tally for column in week.columns] == [None] * 84
     assert await figures.usual_hour(NOW) is None
+
+
+async def test_jobs_that_go_on_have_failed_in_the_hours_before(
+    connection: Connection, figures: FigureReader
+) -> None:
+    before = NOW - 2 * HOUR
+    await ended(connection, before, attempt=2, errors=[attempt_error(at=before.isoformat())])
+    # They failed then too: one completed since, one may be tried again.
+    errors = [attempt_error(at=before.isoformat()), attempt_error(attempt=2, at=NOW.isoformat())]
+    await ended(connection, NOW - MINUTE, attempt=3, errors=errors)
+    await job(connection, "retryable", attempt=2, attempted_at=NOW, errors=errors)
+    past = await figures.past(NOW)
+    assert sum(column.tally.completed for column in past) == 1
+    assert sum(column.tally.failed for column in past) == 3
 
 
 async def test_the_same_hour_of_the_last_seven_days(driver: Driver, figures: FigureReader) -> None:

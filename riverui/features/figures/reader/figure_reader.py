@@ -154,8 +154,8 @@ class FigureReader:
         """
         return self.collector.recent.arrivals() if self.collector.complete else {}
 
-    def failed_jobs(self, since: datetime) -> Mapping[str, int]:
-        """Return how many jobs of each kind have failed since then, each once."""
+    def failed_jobs(self, since: datetime) -> Mapping[str, Sequence[datetime]]:
+        """Return for each kind the minutes in which its jobs that failed since then failed last."""
         return self.collector.recent.failed_jobs(since)
 
     async def usual_hour(

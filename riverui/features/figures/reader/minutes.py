@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -88,15 +87,15 @@ class SeenAttempts:
             self._closed = min(self._names)
             del self._names[self._closed]
 
-    def jobs(self, since: datetime) -> Mapping[str, int]:
-        """Return how many jobs of each kind have failed since then, each once."""
-        found = {
-            (kind, name >> 32)
-            for at, seen in self._names.items()
-            if at >= since
-            for name, kind in seen.items()
-        }
-        return Counter(kind for kind, _ in found)
+    def jobs(self, since: datetime) -> Mapping[str, Sequence[datetime]]:
+        """Return for each kind the minutes in which its jobs that failed since then failed last."""
+        newest: dict[tuple[str, int], datetime] = {}
+        for at in sorted(at for at in self._names if at >= since):
+            newest.update(((kind, name >> 32), at) for name, kind in self._names[at].items())
+        found: dict[str, list[datetime]] = {}
+        for (kind, _), at in newest.items():
+            found.setdefault(kind, []).append(at)
+        return found
 
     def forget(self, before: datetime) -> None:
         """Forget the attempts of minutes that began before then."""
@@ -310,8 +309,8 @@ class RecentMinutes:
             if row.kind and kind in ("", row.kind) and queue in ("", row.queue)
         ]
 
-    def failed_jobs(self, since: datetime) -> Mapping[str, int]:
-        """Return how many jobs of each kind have failed since then, each once."""
+    def failed_jobs(self, since: datetime) -> Mapping[str, Sequence[datetime]]:
+        """Return for each kind the minutes in which its jobs that failed since then failed last."""
         return self._seen.jobs(since)
 
     def arrivals(self) -> Mapping[str, Sequence[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -22,6 +23,8 @@ PAST = 5 * HOUR
 """How far back it goes before the last hour: further than most problems last unseen."""
 _MOST = 20_000
 """Ended jobs that are read of it: some 0.1 seconds of Postgres's processor."""
+_UNFINISHED = 5_000
+"""Retryable jobs whose errors are read: most failures of the hours before are theirs."""
 _EVERY = 10
 """One of so many minutes is read at least, a part of it if it has too many jobs."""
 
@@ -35,7 +38,8 @@ async def read_past(jobs: JobFigures, until: datetime, *, pairs: int) -> Past:
     since = until - PAST
     count, reached = await jobs.job_completed_pace_get(since, most=_MOST)
     share = 1.0 if count < _MOST else (reached - since) / PAST
-    spans = _sample(since, until, share)
+    ranges = _sample(since, until + HOUR, share)
+    spans = [each for each in ranges if each[0] < until]
     ended = await jobs.job_ended_tally_list(spans, pairs=2 * pairs, step=TEN_MINUTES)
     past: dict[datetime, tuple[timedelta, dict[Pair, Tally]]] = {}
     for start, end in spans:
@@ -44,8 +48,12 @@ async def read_past(jobs: JobFigures, until: datetime, *, pairs: int) -> Past:
         past[at] = (read + (end - start), known)
     for at, tallies in ended.items():
         add_pairs(past[at][1], tallies.items())
-    # Of the jobs that ended in these ranges: each attempt is found with the same probability.
-    for failed in await jobs.job_ended_failure_list(spans):
+    # Of the jobs that ended in these ranges, since then too: each attempt is found with the same
+    # probability. Unfinished jobs are all read.
+    found = list(await jobs.job_ended_failure_list(ranges))
+    unfinished = await jobs.job_unfinished_failure_list(since, cap=_UNFINISHED)
+    found += [failed for failed in unfinished if _within(failed.at, spans)]
+    for failed in found:
         at = begin(failed.at, TEN_MINUTES)
         if at in past:
             past[at][1].setdefault((failed.queue, failed.kind), Tally()).failed += 1
@@ -62,6 +70,12 @@ def past_columns(past: Past, *, queue: str = "", kind: str = "") -> Sequence[Pas
                 total.merge(tally)
         columns.append(PastColumn(at=at, span=read, tally=total))
     return columns
+
+
+def _within(at: datetime, spans: Sequence[Range]) -> bool:
+    """Return whether it lies in one of these ranges of time, which follow each other."""
+    found = bisect_right(spans, at, key=lambda span: span[0]) - 1
+    return found >= 0 and at < spans[found][1]
 
 
 def _sample(since: datetime, until: datetime, share: float) -> list[Range]:
