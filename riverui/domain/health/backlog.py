@@ -149,12 +149,14 @@ def _retries(queue: _Backlog) -> Finding:
     count = sum(found.retries for found in kinds.values())
     if count < total * CULPRIT_SHARE:
         total, count = min(total, FIRST), waiting.first
-    evidence = f"{count:,} of the {total:,} jobs that come next have been tried before."
+    many = f"{count:,}" if count else "None"
+    evidence = f"{many} of the {total:,} jobs that come next have been tried before."
     if total < FEWEST_ENDS or count < total * CULPRIT_SHARE:
         return passed(evidence)
     kind = max(kinds, key=lambda name: kinds[name].retries)
     share = kinds[kind].retries / sum(found.retries for found in kinds.values())
-    owner = f" {percent(share)} of them are {cut(kind)}." if share >= CULPRIT_SHARE else ""
+    most = "All" if share == 1 else percent(share)
+    owner = f" {most} of them are {cut(kind)}." if share >= CULPRIT_SHARE else ""
     return Finding(
         level=queue.level,
         evidence=evidence,

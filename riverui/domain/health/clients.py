@@ -138,7 +138,7 @@ def clients(facts: HealthFacts) -> Finding:
             return unknown("Jobs run for long, of kinds whose usual run time is not known.")
         if running.full:
             return unknown(f"Only the first {running.cap:,} running jobs were read.")
-        return passed(f"{counted(len(running.jobs), 'job')} running, none of them lost.")
+        return passed("No running job was lost with its client.")
     worst = max(lost.values(), key=lambda holder: len(holder.jobs))
     client, own, reported = worst.client, worst.jobs, facts.reporting.get(worst.client)
     if reported is not None:

@@ -12,6 +12,10 @@ from riverui.domain.time import duration
 
 BLOCKED_WARN_AFTER = timedelta(seconds=30)
 """How long a statement on River's tables may wait for a lock: theirs take milliseconds."""
+_REPEATED_AFTER = timedelta(seconds=2)
+"""The same if the lock's holder has been open for longer than BLOCKED_WARN_AFTER: clients give up
+after ten seconds and try again.
+"""
 BLOCKED_CRITICAL_AFTER = timedelta(minutes=2)
 """How long such a wait may last before it cannot be intended."""
 IDLE_WARN_AFTER = timedelta(minutes=5)
@@ -31,20 +35,24 @@ _ABOUT = Link(label="Open the database", page="about")
 def blocked(facts: HealthFacts) -> Finding:
     """Return whether statements on River's tables wait for locks."""
     state = known(facts.database)
-    since = state.blocked_since
-    if not state.blocked or since is None or facts.now - since < BLOCKED_WARN_AFTER:
+    since, holder = state.blocked_since, state.blocker
+    waits = facts.now - since if since else timedelta(0)
+    held = facts.now - holder.since if holder else timedelta(0)
+    repeated = waits >= _REPEATED_AFTER and held >= BLOCKED_WARN_AFTER
+    if not state.blocked or not (repeated or waits >= BLOCKED_WARN_AFTER):
         if state.hidden and not state.blocked:
             return unknown(_hidden(state.hidden))
         return passed("No statement on River's tables waits for a lock.")
-    span = facts.now - since
-    by = f"; {_who(state.blocker)} holds it" if state.blocker else ""
+    span = max(waits, held)
+    by = f" {capital(_who(holder))}, open for {duration(held)}, holds it." if holder else ""
     verb = "waits" if state.blocked == 1 else "wait"
     return Finding(
         level=Level.CRITICAL if span >= BLOCKED_CRITICAL_AFTER else Level.WARN,
         evidence=f"{counted(state.blocked, 'statement')} {verb} for a lock, the first for"
-        f" {duration(span)}{by}.",
+        f" {duration(waits)}.{by}",
         cause=Cause.BLOCKED,
         title="River's tables are locked.",
+        detail=_how_to_end(holder),
         link=_ABOUT,
         began=since,
     )
@@ -73,7 +81,8 @@ def transaction(facts: HealthFacts) -> Finding:
         cause=Cause.LONG_TRANSACTION,
         title="A transaction stays open.",
         headline=f"{evidence} {dead}",
-        detail="Until it ends, Postgres cannot clean up, and fetching jobs becomes slower.",
+        detail="Until it ends, Postgres cannot clean up, and fetching jobs becomes slower."
+        f" {_how_to_end(state.oldest)}".rstrip(),
         link=_ABOUT,
         began=state.oldest.since,
     )
@@ -98,8 +107,8 @@ def notifications(facts: HealthFacts) -> Finding:
 def primary(facts: HealthFacts) -> Finding:
     """Return whether the facts were read from the primary server."""
     if known(facts.database).standby:
-        return unknown("They are read from a standby, which may lag behind.")
-    return passed("They are read from the primary server.")
+        return unknown("Read from a standby, which may lag behind.")
+    return passed("Read from the primary.")
 
 
 def _hidden(sessions: int) -> str:
@@ -108,6 +117,13 @@ def _hidden(sessions: int) -> str:
         f"{counted(sessions, 'session')} {verb} hidden from this role; pg_read_all_stats would show"
         " them."
     )
+
+
+def _how_to_end(found: OpenTransaction | None) -> str:
+    """Return the statement that ends a session, as a sentence; empty if it is unknown."""
+    if found is None or found.pid is None:
+        return ""
+    return f"To end it, run: select pg_terminate_backend({found.pid})"
 
 
 def _who(found: OpenTransaction) -> str:

@@ -27,7 +27,7 @@ from riverui.domain.findings import (
 )
 from riverui.domain.health import Cause
 from riverui.domain.health.backlog import backlog
-from riverui.domain.health.clients import clients, served, unserved
+from riverui.domain.health.clients import clients, host, served, unserved
 from riverui.domain.health.database import blocked, notifications, transaction
 from riverui.domain.health.facts import HealthFacts
 from riverui.domain.health.periodic import periodic
@@ -156,7 +156,7 @@ def _leader(facts: HealthFacts) -> Finding:
     """Return whether a client makes due jobs available."""
     known(facts.leader)
     overdue = known(facts.overdue)
-    who = f"{cut(facts.leads)} leads" if facts.leads else "No client leads"
+    who = f"{host(facts.leads)} leads" if facts.leads else "No client leads"
     late = facts.now - (overdue.oldest_at or facts.now)
     count = counted(overdue.jobs, "job", overdue.cap)
     if late < WAIT_WARN_FLOOR:

@@ -45,7 +45,9 @@ def periodic(facts: HealthFacts) -> Finding:
         return unknown("Some do not come, but only a leader inserts them, and none is known.")
     if not found:
         steady = sum(_steady(each.short, each.usual, each.long, each.gaps) for each in rhythms)
-        return passed(f"{counted(steady, 'kind')} with a regular rhythm came when due.")
+        if not steady:
+            return passed("No kind comes at regular times.")
+        return passed(f"{counted(steady, 'kind')} of regular jobs came when due.")
     worst = max(found, key=lambda each: facts.now - each.last_at)
     others = f"{counted(len(found) - 1, 'more')} stopped as well." if len(found) > 1 else ""
     return Finding(

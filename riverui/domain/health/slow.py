@@ -119,14 +119,14 @@ def slow_kinds(facts: HealthFacts) -> Finding:
         return passed("No kind that was looked at takes far longer than usual.")
     worst = max(slow, key=lambda found: (found.hung, found.now / max(found.normal, _MOMENT)))
     hangs = f"; {counted(worst.hung, 'job')} of it still run" if worst.hung else ""
-    others = f"So is {among(f.kind for f in slow if f is not worst)}." if len(slow) > 1 else ""
+    more = among(found.kind for found in slow if found is not worst)
     return Finding(
         level=Level.WARN,
         evidence=f"{cut(worst.kind)} {worst.words}{hangs}.",
         cause=Cause.SLOW_KIND,
         title=f"{cut(worst.kind)} got slow.",
         headline=f"It {worst.words}{hangs}.",
-        detail=others,
+        detail=f"{more} got slow too." if more else "",
         culprit=culprit("kind", worst.kind, 1.0),
         began=worst.began,
         baseline=worst.usual,

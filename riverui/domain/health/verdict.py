@@ -96,8 +96,8 @@ def _whole(facts: HealthFacts) -> Finding:
     if not hour.complete:
         return unknown("The last hour is still being read.")
     if hour.sampled > 1:
-        return passed(f"They are estimated from one row in {hour.sampled:,}.")
-    return passed(f"They are from {hour.source}.")
+        return passed(f"Estimated from one job in {hour.sampled:,}.")
+    return passed(f"Read from {hour.source}.")
 
 
 _CHECKS: Sequence[Check[HealthFacts]] = (

@@ -157,6 +157,9 @@ class Incident(Struct, frozen=True, kw_only=True):
         """Return the figure that shows how it goes on."""
         if self.cause in _FAILING:
             return Measure.FAILING
+        if self.cause is Cause.PAUSED and self.subject.what != "queue":
+            # While all queues are paused no job starts, so none has a wait.
+            return Measure.ENDED
         if self.cause in _WAITS:
             return Measure.WAIT
         return Measure.RUN if self.cause is Cause.SLOW_KIND else Measure.ENDED

@@ -170,7 +170,9 @@ async def _verb(request: Request, incident: Incident) -> Act | None:
             driver = dashboard(request).driver
             rows = await fact(driver, lambda executor: executor.queues.list(cap=1, limit=_QUEUES))
             known = () if isinstance(rows, DatabaseError) else rows
-            names = [row.queue.name for row in known if row.queue.paused_at and row.available]
+            paused = [row for row in known if row.queue.paused_at]
+            # Of some, those without jobs may be paused for good.
+            names = [r.queue.name for r in paused if r.available or len(paused) == len(known)]
         if names:
             label = f"Resume {names[0] if len(names) == 1 else f'{len(names):,} queues'}"
             posted = tuple(("name", name) for name in names)
