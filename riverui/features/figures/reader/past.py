@@ -38,7 +38,8 @@ async def read_past(jobs: JobFigures, until: datetime, *, pairs: int) -> Past:
     since = until - PAST
     count, reached = await jobs.job_completed_pace_get(since, most=_MOST)
     share = 1.0 if count < _MOST else (reached - since) / PAST
-    ranges = _sample(since, until + HOUR, share)
+    # Up to now, which is at most an hour and ten minutes later.
+    ranges = _sample(since, until + HOUR + TEN_MINUTES, share)
     spans = [each for each in ranges if each[0] < until]
     ended = await jobs.job_ended_tally_list(spans, pairs=2 * pairs, step=TEN_MINUTES)
     past: dict[datetime, tuple[timedelta, dict[Pair, Tally]]] = {}
