@@ -226,7 +226,7 @@ INCIDENTS: Mapping[str, tuple[HealthFacts, str, str]] = {
             kind_hours={"hook": figures(lambda _: tally(2))},
         ),
         "warn flood: flood. kind hook. jobs hook",
-        "hook floods queue mail. It owns 97 % of what waits: 3,881 came in 5 m 0 s, usually 10.",
+        "hook floods queue mail. It is 97 % of what waits: 3,881 came in 5 m 0 s, usually 10.",
     ),
     "a flood of a kind that never came before": (
         holding(

@@ -180,7 +180,7 @@ def _flood(queue: _Backlog) -> Finding:
     kind, owned = _most(waiting)
     share = owned.jobs / waiting.jobs
     if share < CULPRIT_SHARE:
-        return passed(f"No kind owns half of what waits; {cut(kind)} is the most.")
+        return passed(f"No kind makes up half of what waits; {cut(kind)} has the most.")
     # What comes within a minute waits from the next one on.
     since = queue.late.since - _MINUTE
     own, every = Subject("kind", kind), Subject("queue", queue.name)
@@ -196,13 +196,13 @@ def _flood(queue: _Backlog) -> Finding:
     normal_others = _normal(queue.late.known, facts.now - since) - normal
     if normal_others >= FEWEST_ENDS and others / normal_others * 2 > came / max(normal, 1.0):
         return passed(f"{cut(kind)}: {numbers} All others come more often, too.")
-    owns = f"owns {percent(share)} of what waits: {numbers}"
+    much = f"{'all' if share == 1 else percent(share)} of what waits: {numbers}"
     return Finding(
         level=queue.level,
-        evidence=f"{cut(kind)} {owns}",
+        evidence=f"{cut(kind)} is {much}",
         cause=Cause.FLOOD,
         title=f"{cut(kind)} floods queue {cut(queue.name)}.",
-        headline=f"It {owns} {queue.oldest}.",
+        headline=f"It is {much} {queue.oldest}.",
         culprit=culprit("kind", kind, share),
         baseline=usually,
         link=queue.jobs(kind),

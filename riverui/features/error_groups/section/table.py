@@ -133,7 +133,7 @@ _COLUMNS: tuple[Column[ErrorLine], ...] = (
         header='<span class="hidden">Last 24 hours</span>',
         cells=_sparks,
     ),
-    Column(name="hour", css="c-num", header="1 h", narrow_label="1 h", cells=_hours),
+    Column(name="hour", css="c-num", header="Last hour", narrow_label="last hour", cells=_hours),
     Column(
         name="jobs",
         css="c-num",
