@@ -28,6 +28,7 @@ from riverui.cli.token import token
 from riverui.cli.top.command import top
 from riverui.cli.worker.command import worker
 from riverui.errors import ConfigError, RiveruiError
+from riverui.features.database.cli import doctor
 from riverui.features.marks.cli import mark
 
 BAD_SETTINGS = 2
@@ -128,6 +129,7 @@ for command in (
     *COMMANDS,
     bench,
     completion,
+    doctor,
     explain,
     health,
     job,

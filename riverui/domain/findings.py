@@ -81,7 +81,7 @@ class Link(Struct, frozen=True, kw_only=True):
     label: str
     page: str
     """queue, queues, queue_limits, jobs, job, errors, periodic, workflow, workers, incident or
-    about.
+    database.
     """
     name: str = ""
     """The queue, the workflow, or the id of the job or the incident; empty for lists."""
@@ -117,6 +117,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     """Since when it has been so, as far as known."""
     baseline: Baseline | None = None
     """What was usual before it began; None if unknown, or if nothing was compared."""
+    statement: str = ""
+    """What fixes it, for a person to run: SQL or a command; empty if there is none."""
 
     @property
     def result(self) -> Result:
@@ -180,9 +182,9 @@ def passed(evidence: str, link: Link | None = None) -> Finding:
     return Finding(evidence=evidence, link=link)
 
 
-def unknown(evidence: str, link: Link | None = None) -> Finding:
-    """Return a finding of a cause that could not be measured."""
-    return Finding(level=Level.UNKNOWN, evidence=evidence, link=link)
+def unknown(evidence: str, link: Link | None = None, statement: str = "") -> Finding:
+    """Return a finding of a cause that could not be measured; the statement lets it be."""
+    return Finding(level=Level.UNKNOWN, evidence=evidence, link=link, statement=statement)
 
 
 def failed(evidence: str, link: Link | None = None) -> Finding:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import psycopg
 import pytest
-from psycopg import AsyncConnection, errors
+from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
 from riverui import Client, ClientConfig, Job, QueueConfig, Workers, connect
@@ -40,7 +40,7 @@ async def rows(connection: Connection, statement: str) -> list[DictRow]:
 async def test_every_statement_runs(connection: Connection, driver: Driver) -> None:
     await migrate(driver, "up", line="riverui")
     await job(connection, args={"text": "x" * 5_000})
-    assert len(STATEMENTS) == 11
+    assert len(STATEMENTS) == 6
     for statement in STATEMENTS:
         await connection.execute(statement)
 
@@ -56,40 +56,6 @@ async def test_the_settings_of_autovacuum_are_kept_by_rivers_migrations(
     )
     assert "autovacuum_vacuum_scale_factor=0.01" in row["reloptions"]
     assert len(row["reloptions"]) == 4
-
-
-async def test_who_holds_vacuum_back_is_found(connection: Connection, database_url: str) -> None:
-    statement = with_words("open_for")
-    async with await AsyncConnection.connect(database_url, application_name="forgetful") as other:
-        await other.execute("select txid_current()")
-        (found,) = [
-            row
-            for row in await rows(connection, statement)
-            if row["application_name"] == "forgetful"
-        ]
-        assert found["state"] == "idle in transaction"
-        assert found["pid"] == other.info.backend_pid
-        await rows(connection, f"select pg_terminate_backend({found['pid']})")
-        with pytest.raises(errors.AdminShutdown):
-            await other.execute("select 1")
-
-
-async def test_what_a_broken_rebuild_left_is_found_and_dropped(
-    connection: Connection, database_url: str
-) -> None:
-    async with await AsyncConnection.connect(database_url) as other:
-        await other.execute("lock table river_job in row exclusive mode")
-        await connection.execute("set statement_timeout = '200ms'")
-        with pytest.raises(errors.QueryCanceled):
-            await connection.execute("reindex index concurrently river_job_kind")
-    await connection.execute("set statement_timeout = 0")
-    left = [
-        row for row in await rows(connection, with_words("indisvalid as valid")) if not row["valid"]
-    ]
-    assert [row["index"] for row in left] == ["river_job_kind_ccnew"]
-    for row in await rows(connection, with_words("run_this")):
-        await connection.execute(row["run_this"])
-    assert await rows(connection, with_words("run_this")) == []
 
 
 @dataclass

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Protocol
 
-from riverui.domain.findings import Finding, Level, Link, capital, cut, known, passed, unknown
+from riverui.domain.findings import (
+    Finding,
+    Level,
+    Link,
+    Unread,
+    capital,
+    cut,
+    known,
+    passed,
+    unknown,
+)
 from riverui.domain.health import Cause
-from riverui.domain.health.facts import HealthFacts, OpenTransaction
+from riverui.domain.health.facts import DatabaseState, OpenTransaction
 from riverui.domain.text import counted
 from riverui.domain.time import duration
 
@@ -29,10 +40,24 @@ NOTIFICATIONS_WARN = 0.5
 NOTIFICATIONS_CRITICAL = 0.9
 """How full (0 to 1) it may be before inserts are about to fail, as they do when it is full."""
 
-_ABOUT = Link(label="Open the database", page="about")
+_DATABASE = Link(label="Check the database", page="database")
 
 
-def blocked(facts: HealthFacts) -> Finding:
+class ServerFacts(Protocol):
+    """What these checks need of the facts."""
+
+    @property
+    def now(self) -> datetime:
+        """Return the time of the facts."""
+        ...
+
+    @property
+    def database(self) -> DatabaseState | Unread:
+        """Return the state of the server."""
+        ...
+
+
+def blocked(facts: ServerFacts) -> Finding:
     """Return whether statements on River's tables wait for locks."""
     state = known(facts.database)
     since, holder = state.blocked_since, state.blocker
@@ -41,7 +66,7 @@ def blocked(facts: HealthFacts) -> Finding:
     repeated = waits >= _REPEATED_AFTER and held >= BLOCKED_WARN_AFTER
     if not state.blocked or not (repeated or waits >= BLOCKED_WARN_AFTER):
         if state.hidden and not state.blocked:
-            return unknown(_hidden(state.hidden))
+            return hidden(state.hidden)
         return passed("No statement on River's tables waits for a lock.")
     span = max(waits, held)
     by = f" {capital(_who(holder))}, open for {duration(held)}, holds it." if holder else ""
@@ -53,19 +78,20 @@ def blocked(facts: HealthFacts) -> Finding:
         cause=Cause.BLOCKED,
         title="River's tables are locked.",
         detail=_how_to_end(holder),
-        link=_ABOUT,
+        link=_DATABASE,
         began=since,
+        statement=_ending(holder),
     )
 
 
-def transaction(facts: HealthFacts) -> Finding:
+def transaction(facts: ServerFacts) -> Finding:
     """Return whether a transaction has been open for too long."""
     state = known(facts.database)
     span = facts.now - state.oldest.since if state.oldest else timedelta(0)
     idle = state.oldest is not None and state.oldest.state.startswith("idle")
     if state.oldest is None or span < (IDLE_WARN_AFTER if idle else OPEN_WARN_AFTER):
         if state.hidden:
-            return unknown(_hidden(state.hidden))
+            return hidden(state.hidden)
         if state.oldest is None:
             return passed("No transaction keeps Postgres from cleaning up.")
         return passed(f"The oldest one has been open for {duration(span)}.")
@@ -83,14 +109,15 @@ def transaction(facts: HealthFacts) -> Finding:
         headline=f"{evidence} {dead}",
         detail="Until it ends, Postgres cannot clean up, and fetching jobs becomes slower."
         f" {_how_to_end(state.oldest)}".rstrip(),
-        link=_ABOUT,
+        link=_DATABASE,
         began=state.oldest.since,
     )
 
 
-def notifications(facts: HealthFacts) -> Finding:
+def notifications(facts: ServerFacts) -> Finding:
     """Return whether the queue of notifications fills up."""
-    filled = known(facts.database).notifications
+    state = known(facts.database)
+    filled = state.notifications
     words = f"Postgres's queue of notifications is {filled * 100:.0f} % full"
     if filled < NOTIFICATIONS_WARN:
         return passed(f"{words}.")
@@ -100,30 +127,38 @@ def notifications(facts: HealthFacts) -> Finding:
         cause=Cause.NOTIFICATIONS,
         title="Notifications pile up.",
         detail="A session that listens has stopped reading, most likely inside a transaction.",
-        link=_ABOUT,
+        link=_DATABASE,
+        statement=_ending(state.oldest),
     )
 
 
-def primary(facts: HealthFacts) -> Finding:
+def primary(facts: ServerFacts) -> Finding:
     """Return whether the facts were read from the primary server."""
     if known(facts.database).standby:
         return unknown("Read from a standby, which may lag behind.")
     return passed("Read from the primary.")
 
 
-def _hidden(sessions: int) -> str:
+def hidden(sessions: int) -> Finding:
+    """Return a finding for sessions that the role may not see."""
     verb = "is" if sessions == 1 else "are"
-    return (
+    return unknown(
         f"{counted(sessions, 'session')} {verb} hidden from this role; pg_read_all_stats would show"
         " them."
     )
 
 
-def _how_to_end(found: OpenTransaction | None) -> str:
-    """Return the statement that ends a session, as a sentence; empty if it is unknown."""
+def _ending(found: OpenTransaction | None) -> str:
+    """Return the statement that ends a session; empty if it is unknown."""
     if found is None or found.pid is None:
         return ""
-    return f"To end it, run: select pg_terminate_backend({found.pid})"
+    return f"select pg_terminate_backend({found.pid});"
+
+
+def _how_to_end(found: OpenTransaction | None) -> str:
+    """Return that statement as a sentence; empty if it is unknown."""
+    statement = _ending(found).rstrip(";")
+    return f"To end it, run: {statement}" if statement else ""
 
 
 def _who(found: OpenTransaction) -> str:

@@ -84,7 +84,7 @@ def _fresh(facts: HealthFacts) -> Finding:
         evidence=f"Rows have been read up to {age} ago only.{trouble}",
         cause=Cause.STALE,
         title="These figures are old.",
-        link=Link(label="Open the database", page="about"),
+        link=Link(label="Check the database", page="database"),
     )
 
 

@@ -106,7 +106,7 @@ async def delete(request: Request) -> Response:
         title="Stored figures deleted",
         details=("They are stored again as far as rows of jobs remain.",),
     )
-    return done(request, notice, next=url(request, "about"), changed="about")
+    return done(request, notice, next=url(request, "database.index"), changed="database")
 
 
 SECTION = Section(

@@ -20,6 +20,13 @@ class Sql(Protocol):
         """The schema of the tables; None leaves it to the search path."""
         ...
 
+    @property
+    def backend_pid(self) -> int | None:
+        """The process that the server named when the connection was made: that of pg_backend_pid(),
+        unless there is a pooler between. None if it is not known.
+        """
+        ...
+
     async def tables(self) -> frozenset[str]:
         """Return the names of the optional tables; see riverui.storage.tables."""
         ...

@@ -47,6 +47,11 @@ class SqlAlchemyExecutor(PostgresTransaction):
         self._sqlalchemy = connection
 
     @property
+    def backend_pid(self) -> int | None:
+        """Return None: SQLAlchemy does not say."""
+        return None
+
+    @property
     def _in_transaction(self) -> bool:
         return True
 

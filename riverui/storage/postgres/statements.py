@@ -123,6 +123,11 @@ class Statements:
         self._watch = watch
 
     @property
+    def backend_pid(self) -> int | None:
+        """The process that the server named when the connection was made; None if not known."""
+        return self._connection.info.backend_pid
+
+    @property
     def _in_transaction(self) -> bool:
         """Return whether a failing statement would abort a transaction."""
         return (

@@ -9,10 +9,3 @@ where c.relkind in ('r', 'p') and c.relname = any(:names::text[])
   ))
   and case when :schema::text is null then pg_table_is_visible(c.oid) else n.nspname = :schema::text end;
 
--- name: own_table_size_list
-select c.relname::text as name, c.reltuples::bigint as rows_estimated, pg_total_relation_size(c.oid) as bytes
-from pg_class c
-join pg_namespace n on n.oid = c.relnamespace
-where c.relkind in ('r', 'p') and c.relname like 'riverui\_%'
-  and case when :schema::text is null then pg_table_is_visible(c.oid) else n.nspname = :schema::text end
-order by name;

@@ -38,10 +38,6 @@ class ServerRow(Struct, frozen=True, kw_only=True):
     """The schema in use: the configured one, or the first of the search path."""
     settings: tuple[tuple[str, str], ...]
     """Names and values (with units) of the server settings that matter to a queue."""
-    job_rows_estimated: int
-    """`pg_class.reltuples` of river_job; -1 before the first ANALYZE."""
-    job_bytes: int
-    """Size of river_job with its indexes and TOAST."""
 
 
 _SETTINGS = (

@@ -12,10 +12,7 @@ select coalesce(current_schema(), '') as name;
 
 -- name: server_get
 select current_setting('server_version') as version, current_database() as database, current_user as "user",
-  coalesce(:schema::text, current_schema(), '') as schema,
-  coalesce((select reltuples::bigint from pg_class where oid = to_regclass('/* schema */river_job')), -1)
-    as job_rows_estimated,
-  coalesce(pg_total_relation_size(to_regclass('/* schema */river_job')), 0) as job_bytes;
+  coalesce(:schema::text, current_schema(), '') as schema;
 
 -- name: replication_get
 -- A standby can receive changes that its primary has flushed, and shows those it has replayed. Both have the same

@@ -61,7 +61,7 @@ class HealthStep(Model, frozen=True, kw_only=True):
 
     label: str
     page: Annotated[
-        str, Meta(description="queue, queues, jobs, job, errors, periodic, workers or about.")
+        str, Meta(description="queue, queues, jobs, job, errors, periodic, workers or database.")
     ]
     name: Annotated[str, Meta(description="The queue, the kind or the job's id.")]
     state: str

@@ -5,6 +5,7 @@ A section is added by a folder with its record, its templates, and one line belo
 
 from __future__ import annotations
 
+from riverui.features.database import section as database
 from riverui.features.dead_letters import section as dead_letters
 from riverui.features.error_groups import section as errors
 from riverui.features.figures import section as figures
@@ -43,6 +44,7 @@ SECTIONS = Sections(
     errors.SECTION,
     workers.SECTION,
     operations.SECTION,
+    database.SECTION,
     about.SECTION,
     palette.SECTION,
     marks.SECTION,

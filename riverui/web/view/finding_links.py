@@ -16,7 +16,7 @@ from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 
 _RIGHTS = {
-    "about": "about.read",
+    "database": "about.read",
     "incident": "figures.read",
     "queue": "queues.read",
     "queue_limits": "queues.read",
@@ -38,10 +38,8 @@ def page_url(request: Request, link: Link) -> str:
         return url(request, "incidents.show", id=link.name)
     if link.page == "workflow":
         return url(request, "workflows.show", id=link.name)
-    if link.page in ("periodic", "queues", "workers"):
+    if link.page in ("database", "periodic", "queues", "workers"):
         return url(request, f"{link.page}.index")
-    if link.page == "about":
-        return url(request, "about")
     if link.page == "errors":
         kind = f"?{urlencode({'open': 'worst', 'kind': link.kind})}" if link.kind else ""
         return f"{url(request, 'errors.index')}{kind}"

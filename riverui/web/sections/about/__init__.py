@@ -15,7 +15,7 @@ SECTION = Section(
         GuardedRoute("GET", "/help", "help", SIGNED_IN, help_page.show),
         GuardedRoute("POST", "/preferences", "preferences", SIGNED_IN, preferences.update),
     ),
-    rights={"about.read": "see versions, settings and the leader"},
+    rights={"about.read": "see versions, settings, the leader and the state of the database"},
     shortcuts=(
         Shortcut(keys=(".",), does="refresh now"),
         Shortcut(keys=("?",), does="this help"),

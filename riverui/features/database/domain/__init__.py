@@ -1,0 +1,1 @@
+"""Checks of the database, and the facts that they need."""
