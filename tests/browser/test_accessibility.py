@@ -78,6 +78,7 @@ def _paths(job: int) -> dict[str, str]:
         "no dead letters": "/dead-letters",
         "operations": "/operations",
         "about": "/about",
+        "database": "/database",
         "help": "/help",
         "palette": "/palette?q=a",
         "api": "/api",

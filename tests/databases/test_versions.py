@@ -58,6 +58,7 @@ PAGES = (
     "/periodic",
     "/workflows",
     "/operations",
+    "/database",
     "/dead-letters",
     "/about",
     "/help",

@@ -182,32 +182,32 @@ INCIDENTS: Mapping[str, tuple[HealthFacts, str, str]] = {
     ),
     "a long transaction": (
         facts(database=database(oldest=open_since(5 * MINUTE), dead_rows=1_200_000)),
-        "warn long_transaction: transactions. None. about",
+        "warn long_transaction: transactions. None. database",
         "process 7 (psql), idle in transaction has been open for 5 m 0 s. 1,200,000 dead rows",
     ),
     "a very long transaction": (
         facts(database=database(oldest=open_since(HOUR))),
-        "critical long_transaction: transactions. None. about",
+        "critical long_transaction: transactions. None. database",
         "has been open for 1 h 0 m.",
     ),
     "locked tables": (
         late(database=database(blocked=3, blocked_since=NOW - 3 * MINUTE, blocker=MIGRATION)),
-        "critical blocked: locks. None. about",
+        "critical blocked: locks. None. database",
         "3 statements wait for a lock, the first for 3 m 0 s. The transaction of process 7 (mig",
     ),
     "locked tables, with clients that give up and try again": (
         late(database=database(blocked=1, blocked_since=NOW - 4 * SECOND, blocker=MIGRATION)),
-        "critical blocked: locks. None. about",
+        "critical blocked: locks. None. database",
         "To end it, run: select pg_terminate_backend(7)",
     ),
     "notifications pile up": (
         facts(database=database(notifications=0.5)),
-        "warn notifications: notifications. None. about",
+        "warn notifications: notifications. None. database",
         "50 % full",
     ),
     "inserts are about to fail": (
         facts(database=database(notifications=0.9)),
-        "critical notifications: notifications. None. about",
+        "critical notifications: notifications. None. database",
         "90 % full",
     ),
     "a kind that nobody works, which owns less than half of what waits": (
@@ -283,7 +283,7 @@ INCIDENTS: Mapping[str, tuple[HealthFacts, str, str]] = {
     ),
     "old figures": (
         facts(hour=figures(read_at=NOW - 61 * SECOND, trouble="The database is away.")),
-        "warn stale: fresh. None. about",
+        "warn stale: fresh. None. database",
         "ago only. The database is away.",
     ),
     "trouble while figures are too old to say anything": (

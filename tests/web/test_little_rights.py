@@ -164,7 +164,7 @@ async def test_a_standby_stores_nothing(
         # The first of all: nothing is known yet of the database.
         assert not await figures.writer.tick()
         assert "Delete all stored figures" not in (await get(client, "/about")).text
-        answer = await client.post("/about/figures/delete", data={"confirmed": "1"})
+        answer = await client.post("/database/figures/delete", data={"confirmed": "1"})
         assert answer.status_code == 403
         assert (await client.get("/?window=7d")).status_code == 200
     await figures.close()

@@ -72,7 +72,7 @@ async def test_stored_figures_are_deleted_here(
     seen = (await reader.get("/database")).text
     assert "riverui_rollup" in seen
     assert "Delete all stored figures" not in seen
-    assert (await reader.post("/about/figures/delete")).status_code == 403
+    assert (await reader.post("/database/figures/delete")).status_code == 403
 
 
 def test_the_command(run: Run, ways: Ways) -> None:

@@ -154,21 +154,21 @@ async def test_stored_figures_are_deleted_once_that_is_confirmed(
     stored = Rollup(at=at, span=HOUR, pairs={("mail", "send"): Tally(completed=1)})
     async with driver.transaction() as transaction:
         await RollupStore(transaction).rollup_put([stored])
-    assert (await client.post("/about/figures/delete")).status_code == 400
+    assert (await client.post("/database/figures/delete")).status_code == 400
     assert await rows() == 3
     confirmed = {"confirmed": "1"}
-    answer = await client.post("/about/figures/delete", data=confirmed)
-    assert (answer.status_code, answer.headers["location"]) == (303, "/about")
+    answer = await client.post("/database/figures/delete", data=confirmed)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/database")
     assert "Stored figures deleted" in (await client.get("/about")).text
     assert await rows() == 0
     answer = await client.post(
-        "/about/figures/delete", data=confirmed, headers=htmx("notices", "/about")
+        "/database/figures/delete", data=confirmed, headers=htmx("notices", "/about")
     )
     assert answer.headers["hx-trigger"] == "about-changed"
 
 
 async def test_without_the_table_there_is_nothing_to_delete(client: httpx2.AsyncClient) -> None:
     assert "own tables" not in (await client.get("/about")).text
-    answer = await client.post("/about/figures/delete", data={"confirmed": "1"})
+    answer = await client.post("/database/figures/delete", data={"confirmed": "1"})
     assert answer.status_code == 501
     assert "riverui migrate-up --line riverui" in answer.text
