@@ -113,7 +113,9 @@ SECTION = Section(
     name="figures",
     routes=(
         GuardedRoute("GET", "/figures/{chart}", "figures.show", "figures.read", show),
-        GuardedRoute("POST", "/database/figures/delete", "figures.delete", "figures.manage", delete),
+        GuardedRoute(
+            "POST", "/database/figures/delete", "figures.delete", "figures.manage", delete
+        ),
     ),
     rights={
         "figures.read": "see figures, charts and the health report",

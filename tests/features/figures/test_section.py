@@ -159,16 +159,16 @@ async def test_stored_figures_are_deleted_once_that_is_confirmed(
     confirmed = {"confirmed": "1"}
     answer = await client.post("/database/figures/delete", data=confirmed)
     assert (answer.status_code, answer.headers["location"]) == (303, "/database")
-    assert "Stored figures deleted" in (await client.get("/about")).text
+    assert "Stored figures deleted" in (await client.get("/database")).text
     assert await rows() == 0
     answer = await client.post(
-        "/database/figures/delete", data=confirmed, headers=htmx("notices", "/about")
+        "/database/figures/delete", data=confirmed, headers=htmx("notices", "/database")
     )
-    assert answer.headers["hx-trigger"] == "about-changed"
+    assert answer.headers["hx-trigger"] == "database-changed"
 
 
 async def test_without_the_table_there_is_nothing_to_delete(client: httpx2.AsyncClient) -> None:
-    assert "own tables" not in (await client.get("/about")).text
+    assert "own tables" not in (await client.get("/database")).text
     answer = await client.post("/database/figures/delete", data={"confirmed": "1"})
     assert answer.status_code == 501
     assert "riverui migrate-up --line riverui" in answer.text
