@@ -304,6 +304,11 @@ async def test_a_database_that_does_not_answer_takes_the_queues_alone() -> None:
         assert "cannot be reached" in page.one(class_="banner").text
         assert len(page.all("figure")) == 3
         assert not page.all("section", aria_labelledby="title-queues")
+        # Nothing counts as healthy or empty that was not read.
+        assert not page.all("section", aria_labelledby="title-recently")
+        assert "Cannot tell whether work is flowing." in page.one("header", class_="standing").text
+        for path in ("/timeline", "/alerts", "/incidents", "/errors/fp1:0123456789abcdef"):
+            assert (await client.get(path)).status_code == 503, path
 
 
 async def test_so_do_queues_that_take_too_long(driver: Driver) -> None:

@@ -119,6 +119,11 @@ class IncidentWatch:
         self.watch()
         return await self._known_open()
 
+    async def read_open(self) -> OpenIncidents:
+        """Return the same. Raises the database's errors."""
+        self.watch()
+        return await self._open.get()
+
     async def _known_open(self) -> OpenIncidents:
         try:
             return await self._open.get()

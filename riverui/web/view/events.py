@@ -16,13 +16,16 @@ log = logging.getLogger("riverui.web")
 
 async def events(request: Request, since: datetime, until: datetime) -> list[Event]:
     """Return what happened from one time on and before another, the newest first; without what
-    the database does not answer.
+    the database does not answer. Raise its error if it answers nothing.
     """
     found: list[Event] = []
+    failed: DatabaseError | None = None
     for read in dashboard(request).sections.events:
         try:
             found += await read(request, since, until)
         except DatabaseError as error:
-            # The page says elsewhere that the database does not answer.
             log.debug("a part of the timeline could not be read: %s", error)
+            failed = error
+    if failed is not None and not found:
+        raise failed
     return sorted(found, key=lambda event: event.at, reverse=True)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from starlette.requests import Request
 
-from riverui.errors import BadRequest, NotFound
+from riverui.errors import BadRequest, DatabaseUnavailable, NotFound
 from riverui.features.error_groups.domain.fingerprints import FINGERPRINT
 from riverui.features.error_groups.domain.groups import NEW, ErrorGroup, ErrorState, FailedJob
 from riverui.features.error_groups.reader import ERROR_GROUPS, ErrorReading
@@ -153,6 +153,8 @@ async def find(request: Request) -> tuple[View, ErrorGroup]:
     seen = await view(request, whole=True)
     reading = seen.reading
     group = await board.get(ERROR_GROUPS).find(asked) if FINGERPRINT.fullmatch(asked) else None
+    if group is None and reading.problem:
+        raise DatabaseUnavailable(reading.problem)
     if group is None:
         reason = "No failed job has this error any more: they were retried or deleted."
         if reading.more:

@@ -59,7 +59,7 @@ async def index(request: Request) -> Response:
     only(request)
     board = dashboard(request)
     watch = board.get(INCIDENTS)
-    opened = await watch.open()
+    opened = await watch.read_open()
     return respond(
         request,
         AlertsIndex(

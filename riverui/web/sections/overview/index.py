@@ -103,8 +103,8 @@ class OverviewIndex:
     queue_cap: int
     kinds: tuple[KindShare, ...]
     """The kinds with the longest total run time."""
-    events: Sequence[Event]
-    """What happened lately, the newest first."""
+    events: Sequence[Event] | None
+    """What happened lately, the newest first; None if it cannot be read."""
     self_url: str
     problem: Problem | None
     """Why queues are missing."""
@@ -126,6 +126,8 @@ async def index(request: Request) -> Response:
     opened, report = await watch.open(), await watch.report.get()
     worst = sorted(opened.incidents, key=lambda found: (-found.level.badness, found.opened_at))
     calm, title, words = _standing(report, figures)
+    if problem is not None:
+        calm, title, words = False, "Cannot tell whether work is flowing.", ""
 
     def address(other: Window) -> str:
         return with_window(url(request, "root"), other)
@@ -146,7 +148,7 @@ async def index(request: Request) -> Response:
             queues=None if queues is None else tuple(_needs(request, queues, figures)),
             queue_cap=queue_cap(request),
             kinds=_kinds(request, figures.by_kind),
-            events=(await events(request, now - _LATELY, now))[:_EVENTS],
+            events=await _events(request, now),
             self_url=address(window),
             problem=problem,
         ),
@@ -172,6 +174,13 @@ def _standing(report: HealthReport, figures: Figures) -> tuple[bool, str, str]:
         f" failed in the {figures.window.label}."
     )
     return True, "Nothing needs you.", words
+
+
+async def _events(request: Request, now: datetime) -> Sequence[Event] | None:
+    try:
+        return (await events(request, now - _LATELY, now))[:_EVENTS]
+    except DatabaseError:
+        return None
 
 
 async def _queues(request: Request) -> tuple[Sequence[QueueListRow] | None, Problem | None]:
