@@ -72,6 +72,10 @@ class Tally(Struct, kw_only=True):
     """Attempts that a stop of their client ended. Only riverui's workers count them."""
     inserted: int = 0
     """New jobs. Their queues and kinds are known only if rows were read."""
+    cpu_us: int = 0
+    """Microseconds of processor time of `cpu_attempts`."""
+    cpu_attempts: int = 0
+    """Attempts whose processor time is known. Only riverui's workers measure it."""
     run: Sketch = field(default_factory=Sketch)
     """How long completed jobs ran, in their last attempt."""
     failed_run: Sketch = field(default_factory=Sketch)
@@ -116,6 +120,8 @@ class Tally(Struct, kw_only=True):
         """Return a tally with all counts multiplied."""
         return Tally(
             **{name: times * getattr(self, name) for name in COUNTS},
+            cpu_us=times * self.cpu_us,
+            cpu_attempts=times * self.cpu_attempts,
             run=self.run.scaled(times),
             failed_run=self.failed_run.scaled(times),
             wait=self.wait.scaled(times),
@@ -130,6 +136,8 @@ class Tally(Struct, kw_only=True):
         self.snoozed += other.snoozed
         self.interrupted += other.interrupted
         self.inserted += other.inserted
+        self.cpu_us += other.cpu_us
+        self.cpu_attempts += other.cpu_attempts
         self.run.merge(other.run)
         self.failed_run.merge(other.failed_run)
         self.wait.merge(other.wait)

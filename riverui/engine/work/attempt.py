@@ -14,6 +14,7 @@ from riverui.domain.retries import Retry
 from riverui.engine.args import gojson
 from riverui.engine.pilot import Pilot
 from riverui.engine.work.attempt_log import AttemptLog
+from riverui.engine.work.cpu_time import CpuTime
 from riverui.engine.work.progress import Progress
 from riverui.engine.work.worker import Job, WorkUnit
 from riverui.storage.interface import Driver
@@ -54,6 +55,7 @@ class Attempt:
         "batch",
         "cause",
         "completed_at",
+        "cpu",
         "done",
         "ended_at",
         "ephemeral",
@@ -90,6 +92,8 @@ class Attempt:
         """Why it was asked to end, except by a timeout; the first reason counts."""
         self.completed_at: datetime | None = None
         """When the job completed itself, in a transaction that may have been rolled back."""
+        self.cpu: CpuTime | None = None
+        """What measures its processor time, if anything does."""
         self.ephemeral = False
         """Whether the job is deleted on success."""
         self.timed_out = False

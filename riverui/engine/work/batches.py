@@ -20,6 +20,7 @@ from riverui.domain.json import read_object
 from riverui.engine.hooks import settle
 from riverui.engine.work import attempt as at_work, django_connections
 from riverui.engine.work.attempt import Attempt
+from riverui.engine.work.cpu_time import CpuTime, in_thread, stepwise
 from riverui.engine.work.deadlines import Deadlines
 from riverui.engine.work.slot_ledger import SlotLedger
 from riverui.engine.work.threads import WorkerThreads
@@ -252,7 +253,7 @@ class Batch:
             self._begun = True
             self._batches.closed(self)
             if self._members:
-                await self._work()
+                await self._measure()
             self._error = None
         except (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit) as error:
             self._error = self._checked(error)
@@ -309,7 +310,20 @@ class Batch:
             async with asyncio.timeout(seconds):
                 await self._ready.wait()
 
-    async def _work(self) -> None:
+    async def _measure(self) -> None:
+        """Work the jobs; the measured ones get equal parts of the processor time."""
+        cpu = CpuTime(len(self._members))
+        measured = [each.cpu for each in self._members.values() if each.cpu is not None]
+        if not measured:
+            await self._work(None)
+            return
+        try:
+            await stepwise(self._work(cpu), cpu)
+        finally:
+            for each in measured:
+                each.nanoseconds += cpu.nanoseconds // cpu.attempts
+
+    async def _work(self, cpu: CpuTime | None) -> None:
         """Call `work_many` with all jobs."""
         assert self._holder is not None
         at_work.running.set(self._holder)
@@ -320,7 +334,8 @@ class Batch:
         jobs = [cast(Job[Any], attempt.job) for attempt in self._members.values()]
         work_many = cast(BatchWorker[Any], self._unit.worker).work_many
         if not self._unit.is_async:
-            await settle(await self._batches.threads.call(work_many, jobs))
+            call = in_thread(work_many, cpu)
+            await settle(await self._batches.threads.call(call, jobs))
             return
         if django_connections.in_use():
             await django_connections.close_old_of_async_jobs()

@@ -16,6 +16,7 @@ from riverui.engine.hooks import Extensions, settle
 from riverui.engine.work import outcome
 from riverui.engine.work.attempt import Attempt, Cause, Slots, Work, running
 from riverui.engine.work.batches import Batches
+from riverui.engine.work.cpu_time import CpuMeter, stepwise
 from riverui.engine.work.failure_log import log_cancellation, log_failure
 from riverui.engine.work.outcome import Outcome
 from riverui.engine.work.pipeline import pipeline
@@ -87,6 +88,8 @@ class JobExecutor:
         """Create an executor; without `processes` it works isolated jobs in threads."""
         self._begun = asyncio.Event()
         self._begun.set()
+        self.meter: CpuMeter | None = None
+        """Measures the processor time of attempts."""
         self.batches = Batches(self.begun, deadlines=deadlines, logger=logger, threads=threads)
         self._clock = clock
         self._completer = completer
@@ -176,7 +179,13 @@ class JobExecutor:
             try:
                 if attempt.cause is not None:
                     raise asyncio.CancelledError
-                await (self._pipelines.get(attempt.row.kind) or self._pipeline(attempt))(attempt)
+                work = self._pipelines.get(attempt.row.kind) or self._pipeline(attempt)
+                if self.meter is not None:
+                    attempt.cpu = self.meter.begin(attempt.row.kind, attempt.started_at)
+                if attempt.cpu is None:
+                    await work(attempt)
+                else:
+                    await stepwise(work(attempt), attempt.cpu)
             except BaseException as raised:
                 if isinstance(raised, GeneratorExit) and attempt.closing:
                     raise
@@ -185,6 +194,8 @@ class JobExecutor:
                 error = raised
             attempt.done = True
             attempt.ended_at = self._clock()
+            if attempt.cpu is not None and self.meter is not None:
+                self.meter.add(attempt.row, attempt.ended_at, attempt.cpu)
             if error is None and attempt.updates is None and attempt.log is None:
                 self._completer.succeed(attempt)
             else:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from riverui.engine.client_context import ClientContext
 from riverui.engine.work.completer import Completer
+from riverui.engine.work.cpu_time import CpuMeter
 from riverui.engine.work.deadlines import Deadlines
 from riverui.engine.work.job_executor import JobExecutor
 from riverui.engine.work.job_log import JobLogs
@@ -65,6 +66,7 @@ class JobRunner:
     def count(self, tallies: AttemptTallies | None) -> None:
         """Count ended attempts in these tallies from now on; None stops counting."""
         self._completer.writes.tallies = tallies
+        self.executor.meter = None if tallies is None else CpuMeter(tallies.measured)
 
     @property
     def unwritten(self) -> int:

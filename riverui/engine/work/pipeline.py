@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from riverui.engine.hooks import Extensions, Hook, Middleware, settle
 from riverui.engine.work import django_connections
 from riverui.engine.work.attempt import Attempt, Cause, Work
+from riverui.engine.work.cpu_time import in_thread
 from riverui.engine.work.resumable import with_saved_progress
 from riverui.engine.work.worker import Job, Worker, WorkUnit
 from riverui.engine.work.worker_settings import hard_seconds_of, middleware_of, timeout_of
@@ -75,7 +76,7 @@ def _worked(
     worker, run = unit.worker, unit.worker.work
     same = None if callable(worker.timeout) else (worker.timeout or job_timeout).total_seconds()
 
-    async def in_thread(attempt: Attempt, seconds: float) -> None:
+    async def called(attempt: Attempt, seconds: float) -> None:
         def asked() -> None:
             if attempt.asked_by is Cause.TIMEOUT:
                 logger.warning(
@@ -87,7 +88,8 @@ def _worked(
                 )
 
         # A decorated coroutine function may look synchronous.
-        await settle(await threads.call(run, attempt.job, asked=asked))
+        call = in_thread(run, attempt.cpu)
+        await settle(await threads.call(call, attempt.job, asked=asked))
 
     async def work(attempt: Attempt) -> None:
         assert attempt.job is not None
@@ -99,7 +101,7 @@ def _worked(
         try:
             if unit.is_async and django_connections.in_use():
                 await django_connections.close_old_of_async_jobs()
-            await (run(attempt.job) if unit.is_async else in_thread(attempt, seconds))  # type: ignore[misc]
+            await (run(attempt.job) if unit.is_async else called(attempt, seconds))  # type: ignore[misc]
         except asyncio.CancelledError as cancelled:
             if attempt.timed_out:
                 raise _timed_out(seconds) from cancelled

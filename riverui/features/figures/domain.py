@@ -269,7 +269,7 @@ def choose_ends(
 
 def ended_only(tally: Tally) -> Tally:
     """Return a tally of the same ended jobs and nothing else. It shares its sketches."""
-    return replace(tally, failed=0, snoozed=0, interrupted=0, inserted=0)
+    return replace(tally, failed=0, snoozed=0, interrupted=0, inserted=0, cpu_us=0, cpu_attempts=0)
 
 
 def without_ends(tally: Tally) -> Tally:

@@ -287,12 +287,18 @@ class RollupStore(Store):
     async def rollup_client_count_list(
         self, since: datetime
     ) -> Mapping[datetime, Mapping[Pair, Tally]]:
-        """Return the failed, snoozed and interrupted attempts that clients counted since then."""
+        """Return the failed, snoozed, interrupted and measured attempts that clients counted since
+        then.
+        """
         rows = await self._sql.rows("rollup_client_count_list", {"since": instant(since)})
         minutes: dict[datetime, dict[Pair, Tally]] = {}
         for row in rows.records():
             minutes.setdefault(row.bucket.astimezone(UTC), {})[row.queue, row.kind] = Tally(
-                failed=row.failed, snoozed=row.snoozed, interrupted=row.interrupted
+                failed=row.failed,
+                snoozed=row.snoozed,
+                interrupted=row.interrupted,
+                cpu_us=row.cpu_us,
+                cpu_attempts=row.cpu_attempts,
             )
         return minutes
 
@@ -403,6 +409,8 @@ def _json(rows: Iterable[tuple[timedelta, RollupRow]], source: str = "") -> str:
                 "source": source,
                 "sampled": row.sampled,
                 **{name: getattr(row.tally, name) for name in COUNTS},
+                "cpu_us": min(row.tally.cpu_us, _MAX_BIGINT),
+                "cpu_attempts": row.tally.cpu_attempts,
                 **_sketch_columns("run", row.tally.run),
                 **_sketch_columns("failed_run", row.tally.failed_run),
                 **_sketch_columns("wait", row.tally.wait),
@@ -440,6 +448,8 @@ def _tally(row: Any) -> Tally:
     unpack = packed_bins.unpack
     return Tally(
         **{name: getattr(row, name) for name in COUNTS},
+        cpu_us=row.cpu_us,
+        cpu_attempts=row.cpu_attempts,
         run=Sketch(unpack(row.run_bins), sum_us=row.run_sum_us, max_us=row.run_max_us),
         failed_run=Sketch(
             unpack(row.failed_run_bins), sum_us=row.failed_run_sum_us, max_us=row.failed_run_max_us

@@ -64,7 +64,7 @@ select e.bucket, left(coalesce(q.queue, :other::text), 200) as queue,
   coalesce(sum(e.jobs) filter (where e.state = 'completed'), 0)::bigint as completed,
   coalesce(sum(e.jobs) filter (where e.state = 'cancelled'), 0)::bigint as cancelled,
   coalesce(sum(e.jobs) filter (where e.state = 'discarded'), 0)::bigint as discarded,
-  0 as failed, 0 as snoozed, 0 as interrupted, 0 as inserted,
+  0 as failed, 0 as snoozed, 0 as interrupted, 0 as inserted, 0 as cpu_us, 0 as cpu_attempts,
   least(coalesce(sum(e.run_sum) filter (where e.state = 'completed'), 0), 9e18)::bigint as run_sum_us,
   least(coalesce(max(e.run_max) filter (where e.state = 'completed'), 0), 9e18)::bigint as run_max_us,
   '\x00'::bytea || string_agg(e.run_bins, ''::bytea) filter (where e.state = 'completed') as run_bins,
@@ -211,7 +211,8 @@ limit 1;
 -- part: rollup_columns (rollup_list.columns)
 r.bucket, r.queue, r.kind, r.sampled, r.completed, r.cancelled, r.discarded, r.failed, r.inserted, r.run_sum_us,
 r.run_max_us, r.run_bins, r.failed_run_sum_us, r.failed_run_max_us, r.failed_run_bins, r.wait_sum_us, r.wait_max_us,
-r.wait_bins, r.waiting, r.waiting_capped, r.oldest_waiting_us, r.snoozed, r.interrupted;
+r.wait_bins, r.waiting, r.waiting_capped, r.oldest_waiting_us, r.snoozed, r.interrupted, r.cpu_us,
+r.cpu_attempts;
 
 -- name: rollup_lock
 -- Held until the end of the transaction, so that it works behind a pooler too.
@@ -275,7 +276,7 @@ where r.step = :step::integer and r.source = '' and r.bucket = any(:buckets::tex
 insert into /* schema */riverui_rollup (
   step, bucket, queue, kind, source, sampled, completed, cancelled, discarded, failed, snoozed, interrupted, inserted,
   run_sum_us, run_max_us, run_bins, failed_run_sum_us, failed_run_max_us, failed_run_bins, wait_sum_us, wait_max_us,
-  wait_bins, waiting, waiting_capped, oldest_waiting_us
+  wait_bins, waiting, waiting_capped, oldest_waiting_us, cpu_us, cpu_attempts
 )
 select n.*
 from jsonb_to_recordset(:rows::text::jsonb) as n (
@@ -283,7 +284,7 @@ from jsonb_to_recordset(:rows::text::jsonb) as n (
   cancelled bigint, discarded bigint, failed bigint, snoozed bigint, interrupted bigint, inserted bigint,
   run_sum_us bigint, run_max_us bigint, run_bins bytea, failed_run_sum_us bigint, failed_run_max_us bigint,
   failed_run_bins bytea, wait_sum_us bigint, wait_max_us bigint, wait_bins bytea, waiting integer,
-  waiting_capped boolean, oldest_waiting_us bigint
+  waiting_capped boolean, oldest_waiting_us bigint, cpu_us bigint, cpu_attempts bigint
 ) /* put */;
 
 -- part: rollup_client_put (rollup_insert.put)
@@ -292,6 +293,7 @@ where n.bucket > clock_timestamp() - make_interval(secs => :late::float8)
 on conflict on constraint riverui_rollup_pkey do update
 set completed = excluded.completed, cancelled = excluded.cancelled, discarded = excluded.discarded,
   failed = excluded.failed, snoozed = excluded.snoozed, interrupted = excluded.interrupted,
+  cpu_us = excluded.cpu_us, cpu_attempts = excluded.cpu_attempts,
   run_sum_us = excluded.run_sum_us, run_max_us = excluded.run_max_us, run_bins = excluded.run_bins,
   failed_run_sum_us = excluded.failed_run_sum_us, failed_run_max_us = excluded.failed_run_max_us,
   failed_run_bins = excluded.failed_run_bins,
@@ -306,11 +308,12 @@ limit :limit::bigint;
 
 -- name: rollup_client_count_list
 select r.bucket, r.queue, r.kind, sum(r.failed)::bigint as failed, sum(r.snoozed)::bigint as snoozed,
-  sum(r.interrupted)::bigint as interrupted
+  sum(r.interrupted)::bigint as interrupted, sum(r.cpu_us)::bigint as cpu_us,
+  sum(r.cpu_attempts)::bigint as cpu_attempts
 from /* schema */riverui_rollup r
 where r.source <> '' and r.bucket >= :since::timestamptz
 group by r.bucket, r.queue, r.kind
-having sum(r.failed) + sum(r.snoozed) + sum(r.interrupted) > 0;
+having sum(r.failed) + sum(r.snoozed) + sum(r.interrupted) + sum(r.cpu_attempts) > 0;
 
 -- name: rollup_client_delete_old
 delete from /* schema */riverui_rollup r

@@ -5,6 +5,7 @@ A section is added by a folder with its record, its templates, and one line belo
 
 from __future__ import annotations
 
+from riverui.features.costs import section as costs
 from riverui.features.database import section as database
 from riverui.features.dead_letters import section as dead_letters
 from riverui.features.error_groups import section as errors
@@ -37,6 +38,7 @@ SECTIONS = Sections(
     queues.SECTION,
     slo.SECTION,
     kinds.SECTION,
+    costs.SECTION,
     periodic.SECTION,
     workflows.SECTION,
     sequences.SECTION,

@@ -328,4 +328,4 @@ print(Job.objects.count())
         apps=["django.contrib.contenttypes"],
         MIGRATION_MODULES={"riverui": None},
     )
-    assert lines == ["[('main', 8), ('riverui', 16)]", "1", "0"]
+    assert lines == ["[('main', 8), ('riverui', 17)]", "1", "0"]

@@ -76,7 +76,7 @@ call_command("migrate", "riverui", verbosity=0)
 print(rows("select line, max(version) from river_migration group by line order by line"))
 """
     told = run_django(program, empty_database_url)
-    assert told == ["[]", "[('main', 5)]", "[('main', 8), ('riverui', 16)]"]
+    assert told == ["[]", "[('main', 5)]", "[('main', 8), ('riverui', 17)]"]
 
 
 def test_the_migrations_bring_every_version_there_is(
@@ -111,7 +111,7 @@ print(rows("select kind from river_job"))
 print(rows("select count(*) from river_migration where created_at < '2021-01-01'"))
 """
     assert run_django(program, database_url) == ["[('a',)]", "[(8,)]"]
-    assert len(recorded(database_url)) == 8 + 16
+    assert len(recorded(database_url)) == 8 + 17
 
 
 async def test_a_database_that_is_behind_is_brought_up(
@@ -243,7 +243,7 @@ call_command("check", databases=["default"])
     done = django_process(program, empty_database_url)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("riverui.W001") == 1
-    assert len(recorded(empty_database_url)) == 8 + 16
+    assert len(recorded(empty_database_url)) == 8 + 17
 
 
 async def test_the_sql_that_django_shows_is_what_it_runs(

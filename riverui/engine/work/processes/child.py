@@ -19,6 +19,7 @@ from contextvars import copy_context
 from datetime import datetime
 from inspect import isawaitable
 from queue import SimpleQueue
+from time import process_time_ns
 from typing import Any
 
 from riverui.domain.jobs import JobRow
@@ -125,12 +126,14 @@ class Child:
 
     def _work(self, given: messages.Assignment, attempt: ChildAttempt) -> None:
         failure: messages.Failure | None = None
+        began = process_time_ns()
         try:
             if given.worker is not None:
                 self._works[given.key] = transfer.loaded(given.worker)
                 if attempt.asked_to_end:
                     raise asyncio.CancelledError
                 self.send(messages.Begun(given.job_id))
+            began = process_time_ns()
             running.set(attempt)
             with transfer.traced(given.trace_context):
                 self._perform(self._works[given.key], attempt)
@@ -144,7 +147,7 @@ class Child:
         with suppress(Exception):
             django_connections.close_old()
         memory = resident_bytes() if self._measures_memory else None
-        self.send(messages.Ended(given.job_id, failure, memory))
+        self.send(messages.Ended(given.job_id, failure, process_time_ns() - began, memory))
 
     def _perform(self, work: transfer.LoadedWork, attempt: ChildAttempt) -> None:
         django_connections.close_old()

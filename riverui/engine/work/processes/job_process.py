@@ -117,6 +117,8 @@ class JobProcess(ChildProcess[messages.Report]):
             if call.trace:
                 died.__cause__ = ProcessTrace(call.trace)
             raise died
+        if attempt.cpu is not None:
+            attempt.cpu.nanoseconds += call.ended.cpu_ns
         if call.ended.failure is not None:
             raise transfer.error_of(call.ended.failure)
 

@@ -132,6 +132,8 @@ class Ended(msgspec.Struct, tag=True):
 
     job_id: int
     failure: Failure | None
+    cpu_ns: int
+    """Processor time of the attempt, with all threads of the child."""
     memory: int | None
     """Resident bytes of the child, if they are measured."""
 

@@ -12,6 +12,7 @@ from riverui.domain.sketch import Sketch
 from riverui.domain.time import FIRST
 from riverui.engine.events import EventKind
 from riverui.engine.work.attempt import Attempt
+from riverui.engine.work.cpu_time import CpuTime
 from riverui.engine.work.outcome import Outcome
 from riverui.features.figures.domain import MAX_PAIRS, MINUTE, Pair, RollupRow, begin
 
@@ -101,6 +102,12 @@ class AttemptTallies:
             if found := of_id.get(row.id):
                 self._end(row, *found)
 
+    def measured(self, row: JobRow, at: datetime, cpu: CpuTime) -> None:
+        """Count the processor time of an attempt that ended."""
+        tally = self._tally(at, row)
+        tally.cpu_us += cpu.attempts * cpu.nanoseconds // 1000
+        tally.cpu_attempts += cpu.attempts
+
     def unwritten(self) -> tuple[list[RollupRow], Callable[[], None]]:
         """Return the rows to write, and what to call once they are written."""
         oldest = self._clock() - self._keep
@@ -109,7 +116,7 @@ class AttemptTallies:
         rows, weights = [], {}
         for at, cells in self._minutes.items():
             for pair, tally in cells.items():
-                weight = tally.ended + tally.failed + tally.snoozed + tally.interrupted
+                weight = tally.weight + tally.cpu_attempts
                 if self._written.get((at, pair), 0) != weight:
                     weights[at, pair] = weight
                     rows.append(RollupRow(at, *pair, 1, tally, None))

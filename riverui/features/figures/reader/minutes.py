@@ -277,6 +277,8 @@ class RecentMinutes:
                 failed=failed.get(pair, 0),
                 snoozed=by_clients.snoozed,
                 interrupted=by_clients.interrupted,
+                cpu_us=by_clients.cpu_us,
+                cpu_attempts=by_clients.cpu_attempts,
                 inserted=by_rows.inserted + arriving.get(pair, 0),
             )
         return Rollup(

@@ -1,0 +1,1 @@
+"""What jobs of each kind cost: time of workers, processors and the database, rows and WAL."""
