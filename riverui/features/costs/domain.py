@@ -105,6 +105,11 @@ class KindCost(Struct, frozen=True, kw_only=True):
         return None if self.cpu is None else self.jobs * self.cpu
 
     @property
+    def args_total(self) -> float | None:
+        """Return the bytes of the args of all jobs."""
+        return None if self.args is None else self.jobs * self.args
+
+    @property
     def database_total(self) -> timedelta | None:
         """Return how long River's statements ran for all jobs."""
         return None if self.database is None else self.jobs * self.database

@@ -32,12 +32,13 @@ from riverui.web.view.contributions import KindCard
 from riverui.web.view.page_parts import Choice
 from riverui.web.view.render import respond
 
-_ZERO = timedelta(0)
+_NONE = timedelta(0)
+"""Sorts what was not measured last."""
 _TIME = "time"
 _ORDERS: Mapping[str, tuple[str, Callable[[KindCost], float]]] = {
     _TIME: ("Time of workers", lambda cost: cost.spent.total_seconds()),
-    "cpu": ("Processor time", lambda cost: (cost.cpu_total or _ZERO).total_seconds()),
-    "database": ("Database time", lambda cost: (cost.database_total or _ZERO).total_seconds()),
+    "cpu": ("Processor time", lambda cost: (cost.cpu_total or _NONE).total_seconds()),
+    "database": ("Database time", lambda cost: (cost.database_total or _NONE).total_seconds()),
     "wal": ("WAL", lambda cost: cost.wal_total or 0.0),
     "args": ("Size of args", lambda cost: cost.args or 0.0),
     "ended": ("Jobs", lambda cost: cost.jobs),

@@ -58,7 +58,8 @@ select to_regclass('pg_stat_statements') is not null as there;
 
 -- name: statement_mean_get
 -- Inserts and changes of jobs, of any client: per row, as one statement changes many.
-select sum(s.wal_bytes / s.rows)::float8 as wal, sum(s.milliseconds / s.rows)::float8 / 1e3 as seconds, count(*) as classes
+select sum(s.wal_bytes / s.rows)::float8 as wal, sum(s.milliseconds / s.rows)::float8 / 1e3 as seconds,
+  count(*) as classes
 from (
   select s.changes, sum(s.wal_bytes) * (1 + s.changes::int) as wal_bytes,
     sum(s.total_exec_time) * (1 + s.changes::int) as milliseconds, nullif(sum(s.rows), 0) as rows

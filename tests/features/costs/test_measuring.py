@@ -23,6 +23,7 @@ from tests.engine.conftest import Playground
 
 Connection = AsyncConnection[Any]
 JOBS = 1_000
+"""Jobs of each kind whose WAL is compared."""
 BURNT = 0.02
 """Seconds of processor time of a job."""
 BURNERS = 5
