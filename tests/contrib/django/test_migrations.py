@@ -251,7 +251,7 @@ async def test_the_sql_that_django_shows_is_what_it_runs(
 ) -> None:
     """`manage.py sqlmigrate`, for those whose administrators run SQL by hand."""
     program = """
-for name in ("0001", "0002", "0003", "0004"):
+for name in ("0001", "0002", "0003", "0004", "0005"):
     call_command("sqlmigrate", "riverui", name)
 """
     sql = "\n".join(run_django(program, empty_database_url))
