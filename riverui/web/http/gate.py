@@ -286,7 +286,7 @@ class GateMiddleware:
             return {}
         return {
             "Access-Control-Allow-Headers": "Authorization, Content-Type",
-            "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH",
+            "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
             "Access-Control-Allow-Origin": origin,
             "Access-Control-Max-Age": "600",
         }

@@ -34,6 +34,7 @@ log = logging.getLogger("riverui.metrics")
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 """Media type of Prometheus's text format."""
 
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _FRESH = 5.0
 """Seconds for which the values read from the database are reused for every scraper."""
 _QUEUES = 200
@@ -123,7 +124,7 @@ class Metrics:
         """Count one request. Unknown methods share one label, so that clients cannot fill
         the memory.
         """
-        known = method if method in ("GET", "HEAD", "POST", "PUT", "PATCH", "OPTIONS") else "other"
+        known = method if method in _METHODS else "other"
         self.requests.add(seconds, known, route or "none", str(status))
 
     def transacted(self, access: str, seconds: float) -> None:

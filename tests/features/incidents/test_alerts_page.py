@@ -102,6 +102,37 @@ async def test_what_is_no_end_is_refused(
     assert await silences(driver) == []
 
 
+async def test_the_api_silences_and_the_timeline_says_so(
+    ops: AsyncClient, reader: AsyncClient, driver: Driver, own_tables: None
+) -> None:
+    await put(driver)
+    until = (datetime.now(UTC) + timedelta(hours=2)).replace(microsecond=0)
+    asked = {"incident": "INCIDENT1", "until": until.isoformat(), "every": True, "reason": "known"}
+    assert (await reader.post("/api/silences", json=asked)).status_code == 403
+    made = (await ops.post("/api/silences", json=asked)).json()["silence"]
+    wanted = {"incident": "", "cause": "late", "subject_is": "queue", "subject": "mail"}
+    wanted |= {"until": f"{until:%Y-%m-%dT%H:%M:%SZ}", "made_by": "ops", "reason": "known"}
+    assert {name: made[name] for name in wanted} == wanted
+    assert (await reader.get("/api/silences")).json() == {"data": [made]}
+    (event,) = [
+        each
+        for each in (await reader.get("/api/timeline")).json()["data"]
+        if each["url"] == "/alerts"
+    ]
+    assert event["words"] == f"Alerts silenced until {until:%d %b %H:%M} UTC: late mail"
+    for refused, status in (
+        ({"until": "2020-01-01T00:00:00Z"}, 400),
+        ({"until": "tomorrow"}, 400),
+        ({"incident": "other"}, 404),
+    ):
+        assert (await ops.post("/api/silences", json=asked | refused)).status_code == status
+    address = f"/api/silences/{made['id']}"
+    assert (await reader.delete(address)).status_code == 403
+    assert (await ops.delete(address)).json() == {"data": []}
+    assert (await ops.delete(address)).status_code == 404
+    assert "Alerts silenced until" in (await reader.get("/timeline")).text
+
+
 async def test_a_test_alert_says_what_became_of_it(ops: AsyncClient, receiver: Receiver) -> None:
     page = (await ops.get("/alerts")).text
     assert f"slack {receiver.address}" in page

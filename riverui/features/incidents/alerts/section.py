@@ -11,11 +11,10 @@ from typing import ClassVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.domain.ulid import ulid
-from riverui.errors import BadRequest, NotFound
+from riverui.errors import BadRequest
+from riverui.features.incidents.alerts import api, silences
 from riverui.features.incidents.alerts.domain import Silence
 from riverui.features.incidents.domain import Incident
-from riverui.features.incidents.store import MAX_USER
 from riverui.features.incidents.watch import INCIDENTS
 from riverui.web.http.context import Section, access, dashboard
 from riverui.web.http.cookies import Notice
@@ -29,10 +28,6 @@ log = logging.getLogger("riverui.actions")
 
 _SPANS = {"1": "1 hour", "8": "8 hours", "24": "24 hours"}
 """Hours of a silence, and their words: a deploy, a night, a day."""
-_LONGEST = timedelta(days=90)
-"""Longest silence: a forgotten one should end."""
-_MAX_REASON = 500
-"""Most characters of a reason."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,7 +46,7 @@ class AlertsIndex:
     """The open ones, and the silence that covers each."""
     self_url: str
     spans: Mapping[str, str]
-    max_reason: int = _MAX_REASON
+    max_reason: int = silences.MAX_REASON
 
 
 async def index(request: Request) -> Response:
@@ -91,56 +86,33 @@ async def test(request: Request) -> Response:
 
 async def silence(request: Request) -> Response:
     """Silence an incident, or all of its cause and subject, until a time."""
-    posted, board, now = await form(request), dashboard(request), datetime.now(UTC)
-    watch = board.get(INCIDENTS)
-    until = _until(posted, now)
-    async with await watch.store(board.driver.reading) as incidents:
-        incident = await incidents.incident_get(posted.get("incident", ""))
-    if incident is None:
-        raise NotFound("Incident not found.")
-    made = Silence(
-        id=ulid(now),
-        incident="" if posted.get("scope") == "all" else incident.id,
-        cause=incident.cause,
-        subject=incident.subject,
-        until=until,
-        made_at=now,
-        made_by=access(request).user[:MAX_USER],
-        reason=posted.get("reason", "").strip()[:_MAX_REASON],
+    posted = await form(request)
+    made = await silences.begin(
+        request,
+        posted.get("incident", ""),
+        _until(posted),
+        every=posted.get("scope") == "all",
+        reason=posted.get("reason", ""),
     )
-    async with watch.alert_store(board.driver.transaction) as store:
-        await store.silence_insert(made)
-    watch.expire()
-    log.info("incident %s silenced until %s by %r", incident.id, until, made.made_by)
-    notice = Notice(level="success", title=f"Silenced until {until:%d %b %H:%M} UTC")
+    notice = Notice(level="success", title=f"Silenced until {made.until:%d %b %H:%M} UTC")
     return done(request, notice, next=url(request, "alerts"), changed="alerts")
 
 
 async def end(request: Request) -> Response:
     """End a silence."""
-    posted, board = await form(request), dashboard(request)
-    watch = board.get(INCIDENTS)
-    async with watch.alert_store(board.driver.transaction) as store:
-        if not await store.silence_end(posted.get("id", "")):
-            raise NotFound("This silence has ended.")
-    watch.expire()
-    log.info("silence %r ended by %r", posted.get("id", "")[:100], access(request).user)
+    await silences.end(request, (await form(request)).get("id", ""))
     notice = Notice(level="success", title="The silence has ended")
     return done(request, notice, next=url(request, "alerts"), changed="alerts")
 
 
-def _until(posted: Form, now: datetime) -> datetime:
+def _until(posted: Form) -> datetime:
     """Return the end of a silence: a time in UTC, else so many hours from now."""
     try:
         if given := posted.get("until", ""):
-            until = datetime.fromisoformat(given).replace(tzinfo=UTC)
-        else:
-            until = now + timedelta(hours=int(posted.get("hours", "")))
+            return datetime.fromisoformat(given).replace(tzinfo=UTC)
+        return datetime.now(UTC) + timedelta(hours=int(posted.get("hours", "")))
     except (ValueError, OverflowError):
         raise BadRequest("Choose how long to be silent.") from None
-    if not now < until <= now + _LONGEST:
-        raise BadRequest(f"A silence must end in the future, within {_LONGEST.days} days.")
-    return until
 
 
 SECTION = Section(
@@ -148,11 +120,12 @@ SECTION = Section(
     routes=(
         GuardedRoute("GET", "/alerts", "alerts", "figures.read", index),
         GuardedRoute("POST", "/alerts/test", "alerts.test", "alerts.test", test),
-        GuardedRoute("POST", "/alerts/silence", "alerts.silence", "alerts.silence", silence),
-        GuardedRoute("POST", "/alerts/end", "alerts.end", "alerts.silence", end),
+        GuardedRoute("POST", "/alerts/silence", "alerts.silence", silences.RIGHT, silence),
+        GuardedRoute("POST", "/alerts/end", "alerts.end", silences.RIGHT, end),
     ),
+    api=api.ENDPOINTS,
     rights={
-        "alerts.silence": "silence alerts of incidents",
+        silences.RIGHT: "silence alerts of incidents",
         "alerts.test": "send test alerts",
     },
 )

@@ -37,9 +37,10 @@ class AlertStore(Store):
         }
         return bool(await self._sql.rows("alert_save", values))
 
-    async def silence_list(self) -> Sequence[Silence]:
-        """Return the silences that last, those that end last first."""
-        rows = await self._sql.rows("silence_list", {"limit": MAX_SILENCES})
+    async def silence_list(self, *, since: datetime | None = None) -> Sequence[Silence]:
+        """Return the silences that last, or lasted after `since`, those that end last first."""
+        values = {"since": since and instant(since), "limit": MAX_SILENCES}
+        rows = await self._sql.rows("silence_list", values)
         return [
             Silence(
                 id=row.id,
@@ -96,8 +97,8 @@ class AlertsInProcess:
         self._records[key] = after
         return True
 
-    async def silence_list(self) -> Sequence[Silence]:
-        """See AlertStore."""
+    async def silence_list(self, *, since: datetime | None = None) -> Sequence[Silence]:
+        """Return the silences that last: others are forgotten."""
         now = datetime.now(UTC)
         return [silence for silence in self._silences.values() if silence.until > now]
 

@@ -19,7 +19,7 @@ returning a.incident;
 -- name: silence_list
 select s.id, s.incident, s.cause, s.subject_is, s.subject, s.until, s.made_at, s.made_by, s.reason
 from /* schema */riverui_silence s
-where s.until > clock_timestamp()
+where s.until > coalesce(:since::timestamptz, clock_timestamp())
 order by s.until desc
 limit :limit::bigint;
 

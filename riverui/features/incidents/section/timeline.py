@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from riverui.domain.time import aware_instant
 from riverui.errors import BadRequest
+from riverui.features.incidents.alerts.domain import Silence
 from riverui.features.incidents.domain import Deed, Incident
 from riverui.features.incidents.store import Place
 from riverui.features.incidents.watch import INCIDENTS
@@ -71,11 +72,27 @@ class Timeline(Model, frozen=True, kw_only=True):
 
 
 async def incident_events(request: Request, since: datetime, until: datetime) -> Sequence[Event]:
-    """Return the beginnings and ends of incidents, and what people did meanwhile."""
-    async with await dashboard(request).get(INCIDENTS).store() as store:
+    """Return the beginnings and ends of incidents, what people did meanwhile, and silences."""
+    board = dashboard(request)
+    watch = board.get(INCIDENTS)
+    async with await watch.store() as store:
         found = await store.incident_list(since=since, limit=_INCIDENTS, before=Place(until, ""))
+    async with watch.alert_store(board.driver.reading) as alerts:
+        silenced = [_silenced(request, each) for each in await alerts.silence_list(since=since)]
     found_once = {event: None for incident in found for event in _events(request, incident)}
-    return [event for event in found_once if since <= event.at < until]
+    return [event for event in (*found_once, *silenced) if since <= event.at < until]
+
+
+def _silenced(request: Request, silence: Silence) -> Event:
+    about = f"{silence.cause.replace('_', ' ')} {silence.subject.name}".strip()
+    return Event(
+        at=silence.made_at,
+        icon="pause",
+        words=f"Alerts silenced until {silence.until:%d %b %H:%M} UTC: {about}",
+        user=silence.made_by,
+        url=url(request, "alerts"),
+        deed=True,
+    )
 
 
 def _events(request: Request, incident: Incident) -> Iterator[Event]:
