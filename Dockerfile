@@ -23,7 +23,7 @@ RUN --mount=type=cache,target=/root/.cache/uv \
     uv sync --locked --no-dev --no-editable ${EXTRA:+--extra "${EXTRA}"}
 # The user that it runs as may not write the compiled templates. uv leaves a file that everybody may write.
 RUN /opt/riverui/bin/python -P -c \
-    "import asyncio; from riverui.web.view import render; asyncio.run(render.load_templates(render.environment()))" && \
+    "import asyncio; from riverui.web.view import render; asyncio.run(render.load_templates(render.environment({})))" && \
     rm -f /opt/riverui/.lock
 
 FROM ${PYTHON_IMAGE}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
+import subprocess
+import sys
 
 from jinja2 import TemplateError
 
@@ -29,6 +31,12 @@ def test_a_template_compiles_and_says_what_it_needs() -> None:
         if not path.read_text().startswith("{# "):
             wrong.append(f"{name} does not say what it needs")
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_image_compiles_the_templates() -> None:
+    dockerfile = (TEMPLATES.parent / "Dockerfile").read_text()
+    (program,) = re.findall(r'-P -c \\\n\s+"(.*)"', dockerfile)
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_a_template_holds_no_inline_script_style_or_unescaped_text() -> None:
