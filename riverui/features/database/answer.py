@@ -87,7 +87,7 @@ class DatabaseAnswer(Model, frozen=True, kw_only=True):
     @classmethod
     def example(cls) -> Self:
         """Return a report of an index that is missing."""
-        title = "An index is missing: river_job_kind."
+        title = "Index river_job_kind is missing."
         return cls(
             level="warn",
             headline=title,

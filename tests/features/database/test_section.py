@@ -30,12 +30,12 @@ async def test_a_healthy_database_and_a_faulty_one(client: AsyncClient, make: Ma
     await make.execute("drop index river_job_kind")
     await make.execute("create index twin on river_job using btree (id)")
     page = parse((await client.get("/database")).text).one(id="database")
-    assert "An index is missing: river_job_kind." in page.one("h2", class_="standing-words").text
+    assert "Index river_job_kind is missing." in page.one("h2", class_="standing-words").text
     statement = "create index concurrently river_job_kind on public.river_job using btree (kind);"
     assert page.one("pre", id="statement-missing_indexes").text == statement
     assert "twin is the same as river_job_pkey." in page.text
     found = (await client.get("/api/database")).json()
-    assert (found["level"], found["headline"]) == ("warn", "An index is missing: river_job_kind.")
+    assert (found["level"], found["headline"]) == ("warn", "Index river_job_kind is missing.")
     assert found["findings"][0]["statement"] == statement
     assert "river_job" in [table["name"] for table in found["tables"]]
 
@@ -85,7 +85,7 @@ def test_the_command(run: Run, ways: Ways) -> None:
         for environ in ways.both():
             code, out, err = run("doctor", **environ)
             assert (code, err) == (1, "")
-            assert "⚠ Missing indexes: An index is missing: river_job_kind." in out
+            assert "⚠ Missing indexes: Index river_job_kind is missing." in out
             assert "\n    create index concurrently river_job_kind on" in out
         connection.execute("drop index river_job_unique_idx")
         code, out, _ = run("doctor", "--json", **ways.database)

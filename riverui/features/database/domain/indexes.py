@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from riverui.domain.findings import Finding, Level, Unread, among, known, passed, unknown
+from riverui.domain.findings import Finding, Level, Unread, among, cut, known, passed, unknown
 from riverui.features.database.domain.facts import DatabaseFacts, IndexState
 
 _NEEDED_BY_ALL = frozenset({"river_job_prioritized_fetching_index", "river_job_unique_idx"})
@@ -51,8 +51,9 @@ def missing(facts: DatabaseFacts) -> Finding:
         return passed(f"The {len(needed)} that migrations create exist.")
     return Finding(
         level=Level.CRITICAL if _NEEDED_BY_ALL & set(lacking) else Level.WARN,
-        title=f"{_title(lacking)} missing: {among(lacking)}.",
-        evidence="Migrations create what is missing. Statements that need it read the whole table.",
+        title=_title(lacking, "missing"),
+        evidence=f"Migrations create {among(lacking)}. Statements that need one read the whole"
+        " table.",
         statement="\n".join(needed[name][1] for name in lacking),
     )
 
@@ -65,8 +66,9 @@ def invalid(facts: DatabaseFacts) -> Finding:
     needed = _needed(facts)
     return Finding(
         level=Level.WARN,
-        title=f"{_title(bad)} not valid: {among([index.name for index in bad])}.",
-        evidence="A build was interrupted: such an index serves no query and slows down inserts.",
+        title=_title([index.name for index in bad], "not valid"),
+        evidence=f"The build of {among([each.name for each in bad])} was interrupted: that serves"
+        " no query and slows down each insert.",
         statement="\n".join(
             f"{'reindex' if each.name in needed else 'drop'} index concurrently {each.quoted};"
             for each in bad
@@ -92,7 +94,7 @@ def duplicate(facts: DatabaseFacts) -> Finding:
     pairs = [f"{each.name} is the same as {kept[each.table, each.definition]}" for each in bad]
     return Finding(
         level=Level.WARN,
-        title=f"{_title(bad)} there twice: {among([index.name for index in bad])}.",
+        title=_title([index.name for index in bad], "there twice"),
         evidence=f"{among(pairs)}. Each insert writes both.",
         statement=_drops(bad),
     )
@@ -112,7 +114,7 @@ def unused(facts: DatabaseFacts) -> Finding:
     pages = [f"{each.name}: {each.blocks:,} pages" for each in bad]
     return Finding(
         level=Level.WARN,
-        title=f"{_title(bad)} never read: {among([index.name for index in bad])}.",
+        title=_title([index.name for index in bad], "never read"),
         evidence=f"Written since statistics began: {among(pages)}. Reads on a standby do not count"
         " here.",
         statement=_drops(bad),
@@ -138,7 +140,7 @@ def swollen(facts: DatabaseFacts) -> Finding:
     named = [f"{each.name} {each.swelling:.0f} times" for each in bad]
     return Finding(
         level=Level.WARN,
-        title=f"{_title(bad)} swollen: {among([index.name for index in bad])}.",
+        title=_title([index.name for index in bad], "swollen"),
         evidence=f"Larger than expected, by an estimate: {among(named)}. The rest is free space,"
         " which vacuum does not return.",
         statement="\n".join(f"reindex index concurrently {each.quoted};" for each in bad),
@@ -150,8 +152,10 @@ def _needed(facts: DatabaseFacts) -> Collection[str]:
     return () if isinstance(facts.migrations, Unread) else facts.migrations.indexes
 
 
-def _title(found: Sequence[object]) -> str:
-    return "An index is" if len(found) == 1 else "Indexes are"
+def _title(names: Sequence[str], state: str) -> str:
+    if len(names) == 1:
+        return f"Index {cut(names[0])} is {state}."
+    return f"{len(names)} indexes are {state}."
 
 
 def _drops(found: Sequence[IndexState]) -> str:

@@ -118,7 +118,7 @@ def migrations(facts: DatabaseFacts) -> Finding:
         return Finding(
             level=Level.WARN,
             title="Migrations are missing.",
-            evidence=f"Versions {listed(named)} are not applied.",
+            evidence=f"Not applied: {listed(named)}.",
             statement="\n".join(f"riverui migrate-up --line {line}" for line in found.missing),
         )
     if found.unknown:

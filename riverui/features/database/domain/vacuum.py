@@ -31,7 +31,7 @@ _DEAD_CRITICAL = 1_000_000
 """Dead rows above which fetching becomes slow, if they outnumber the others."""
 _ROUNDS = timedelta(minutes=15)
 """The time in which autovacuum should have come, which looks every minute but has few workers."""
-_LARGE_TRIGGER = 100_000
+_LARGE_TRIGGER = 500_000
 """Dead rows before autovacuum begins: more make each round long, and fetching slow before it."""
 _SMALL_SCALE = 0.05
 """The share of dead rows above which a large table is vacuumed too seldom."""
@@ -64,7 +64,7 @@ def held(facts: DatabaseFacts) -> Finding:
         + (
             "It also keeps WAL, which fills the disk."
             if worst.kind == "slot"
-            else "Until it ends, fetching jobs becomes slower."
+            else "Until it ends, fetching jobs becomes slower; let a report or a dump finish."
         ),
         statement="\n".join(_ending(holder) for holder, _ in bad[:10]),
         began=worst.since,
@@ -205,6 +205,8 @@ def _ending(holder: Holder) -> str:
     """Return the statement that ends it."""
     if holder.kind == "prepared":
         return f"rollback prepared {holder.literal};"
+    if holder.kind == "slot" and holder.catalogs and holder.state == "active":
+        return f"-- Its reader is behind.\ntable pg_replication_slots; -- {holder.name}"
     if holder.kind == "slot" and holder.state == "inactive":
         return f"select pg_drop_replication_slot({holder.literal});"
     if holder.kind == "transaction":
