@@ -66,6 +66,22 @@ def test_what_is_usual_comes_from_stored_figures(run: Run, database_url: str) ->
     assert "Queue default is behind" not in usual
 
 
+def test_objectives_count(run: Run, database_url: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(
+            "insert into river_job (kind, args, state, attempt, max_attempts, scheduled_at,"
+            " attempted_at, attempted_by, finalized_at) select 'mail', '{}', 'completed', 1, 25,"
+            " t - interval '50 seconds', t, '{me}', t from generate_series("
+            " now() - interval '58 minutes', now() - interval '10 seconds', '5 seconds') as t"
+        )
+    code, out, _ = run("health", DATABASE_URL=database_url, RIVERUI_SLO="default=99% < 5s")
+    assert code == 2
+    assert "99 % of jobs start within 5 s" in out
+    code, _, err = run("health", DATABASE_URL=database_url, RIVERUI_SLO="default is fast")
+    assert code == 2
+    assert "write it like mail=99.9% < 5s" in err
+
+
 async def store_a_week(database_url: str) -> None:
     """Store hours in which each job waited for eight minutes."""
     wait = Sketch.from_spans([timedelta(minutes=8)] * 100)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from riverui.cli.api.connect import CLIENT_SETTINGS, dashboard_url, open_api
-from riverui.cli.settings import choose, settings_options
+from riverui.cli.settings import SETTINGS, choose, settings_options
 from riverui.errors import ConfigError, RiveruiError
 
 if TYPE_CHECKING:
     from riverui.domain.health import HealthReport
+    from riverui.domain.health.slo import Objective
     from riverui.features.incidents.domain import Incident
     from riverui.storage.interface import Driver
 
+_SETTINGS = (*CLIENT_SETTINGS, *(setting for setting in SETTINGS if setting.name == "slo"))
 CODES = {"ok": 0, "warn": 1, "unknown": 1, "critical": 2}
 """Exit codes by level: an unknown level counts as a warning."""
 
@@ -31,7 +34,7 @@ _FIRST_READING_SECONDS = 15.0
 def health(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
     """Report whether jobs are healthy, and the causes if they are not.
 
-    Reads the database, or with --api a running dashboard.
+    Reads the database and RIVERUI_SLO, or with --api a running dashboard.
 
     Prints whether work is flowing, whether it is succeeding, and whether the figures can be
     trusted, each with its checks: ✓ ruled out, ✗ found, ? unknown. Exit code 0 if everything is
@@ -40,9 +43,10 @@ def health(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
     """
     import msgspec
 
+    from riverui.domain.health.slo import objectives
     from riverui.web.api.diagnoses import HealthReportAnswer
 
-    values = choose(flags, environ, CLIENT_SETTINGS)
+    values = choose(flags, environ, _SETTINGS)
     try:
         if dashboard_url(values):
             with open_api(environ, flags) as api:
@@ -50,7 +54,8 @@ def health(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
         else:
             from riverui.cli.direct import read
 
-            report = HealthReportAnswer.from_report(*read(values, environ, _report))
+            make = partial(_report, slo=objectives(values.text("slo")))
+            report = HealthReportAnswer.from_report(*read(values, environ, make))
     except RiveruiError as error:
         raise ConfigError(str(error)) from None
     if as_json:
@@ -60,7 +65,9 @@ def health(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
     return CODES[report.level]
 
 
-async def _report(driver: Driver) -> tuple[HealthReport, Sequence[Incident]]:
+async def _report(
+    driver: Driver, *, slo: Sequence[Objective]
+) -> tuple[HealthReport, Sequence[Incident]]:
     """Return the report on a database, reading its figures first, and its open incidents."""
     from riverui.actions.health import health_report
     from riverui.actions.report_list import MARKS
@@ -82,7 +89,12 @@ async def _report(driver: Driver) -> tuple[HealthReport, Sequence[Incident]]:
             if await installed(executor):
                 opened = await IncidentStore(executor).incident_open_list()
         report = await health_report(
-            driver, figures, usual=figures, marks=MARKS(driver), baselines=baselines(opened)
+            driver,
+            figures,
+            usual=figures,
+            marks=MARKS(driver),
+            baselines=baselines(opened),
+            objectives=slo,
         )
         return report, opened
     finally:

@@ -252,6 +252,8 @@ class HealthFacts(Struct, kw_only=True):
         if isinstance(hour, Unread) or hour.complete:
             return ""
         read = sum(column.tally is not None for column in hour.columns)
+        if read == len(hour.columns):
+            return "Looking: the last hour is still being read."
         return f"Looking: {read:,} of the last {len(hour.columns):,} min are read."
 
     @property
