@@ -312,7 +312,7 @@ class Batch:
 
     async def _measure(self) -> None:
         """Work the jobs; the measured ones get equal parts of the processor time."""
-        cpu = CpuTime(len(self._members))
+        cpu, jobs = CpuTime(), len(self._members)
         measured = [each.cpu for each in self._members.values() if each.cpu is not None]
         if not measured:
             await self._work(None)
@@ -321,7 +321,7 @@ class Batch:
             await stepwise(self._work(cpu), cpu)
         finally:
             for each in measured:
-                each.nanoseconds += cpu.nanoseconds // cpu.attempts
+                each.nanoseconds += cpu.nanoseconds // jobs
 
     async def _work(self, cpu: CpuTime | None) -> None:
         """Call `work_many` with all jobs."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 import types
 from collections.abc import Awaitable, Callable, Generator
 from datetime import datetime, timedelta
-from time import thread_time_ns
+from itertools import chain, repeat
+from time import perf_counter_ns, thread_time_ns
 from typing import Any, TypeVar
 
 from riverui.domain.jobs import JobRow
@@ -17,24 +18,22 @@ from riverui.domain.time import FIRST
 T = TypeVar("T")
 
 _SECOND = timedelta(seconds=1)
-_ALL = 50
-"""Attempts of a kind that are measured in each second. Reading the clock twice takes a microsecond,
-on some virtual machines four.
+_EACH_SECOND = 10
+"""Attempts of a kind that are measured in each second: reading the clock takes less than a
+microsecond, but tens of them in some sandboxes.
 """
-_STRIDE = 16
-"""Of further attempts one in so many is measured, so that measuring takes less than a hundredth of
-the time of the quickest jobs.
+_STEPS = 64
+"""Steps of an attempt that are measured with the clock of the thread. Of further ones the time on
+the event loop counts, which is quicker to read.
 """
 
 
 class CpuTime:
     """The processor time of one attempt."""
 
-    __slots__ = ("attempts", "nanoseconds")
+    __slots__ = ("nanoseconds",)
 
-    def __init__(self, attempts: int = 1) -> None:
-        """Create one that counts for so many attempts."""
-        self.attempts = attempts
+    def __init__(self) -> None:
         self.nanoseconds = 0
 
 
@@ -54,9 +53,7 @@ class CpuMeter:
             self._begun.clear()
             self._until = at + _SECOND
         begun = self._begun[kind] = self._begun.get(kind, 0) + 1
-        if begun <= _ALL:
-            return CpuTime()
-        return None if begun % _STRIDE else CpuTime(_STRIDE)
+        return CpuTime() if begun <= _EACH_SECOND else None
 
 
 @types.coroutine
@@ -65,15 +62,15 @@ def stepwise(work: Awaitable[T], cpu: CpuTime) -> Generator[Any, Any, T]:
     steps = work.__await__()
     value: Any = None
     error: BaseException | None = None
-    while True:
-        began = thread_time_ns()
+    for clock in chain(repeat(thread_time_ns, _STEPS), repeat(perf_counter_ns)):
+        began = clock()
         try:
             awaited = steps.send(value) if error is None else steps.throw(error)
         except StopIteration as end:
             result: T = end.value
             return result
         finally:
-            cpu.nanoseconds += thread_time_ns() - began
+            cpu.nanoseconds += clock() - began
             # It refers to this frame.
             error = None
         try:
@@ -83,6 +80,7 @@ def stepwise(work: Awaitable[T], cpu: CpuTime) -> Generator[Any, Any, T]:
             raise
         except BaseException as raised:
             value, error = None, raised
+    raise AssertionError("unreachable")
 
 
 def in_thread(function: Callable[..., T], cpu: CpuTime | None) -> Callable[..., T]:

@@ -151,5 +151,5 @@ def kind_cost(
         args=sizes.args if sizes else None,
         rows=rows if tally.ended else None,
         wal=factor * sizes.wal(attempts) if sizes else None,
-        database=compared and timedelta(seconds=compared.seconds * rows / 3),
+        database=timedelta(seconds=compared.seconds * rows / 3) if compared else None,
     )

@@ -105,8 +105,8 @@ class AttemptTallies:
     def measured(self, row: JobRow, at: datetime, cpu: CpuTime) -> None:
         """Count the processor time of an attempt that ended."""
         tally = self._tally(at, row)
-        tally.cpu_us += cpu.attempts * cpu.nanoseconds // 1000
-        tally.cpu_attempts += cpu.attempts
+        tally.cpu_us += cpu.nanoseconds // 1000
+        tally.cpu_attempts += 1
 
     def unwritten(self) -> tuple[list[RollupRow], Callable[[], None]]:
         """Return the rows to write, and what to call once they are written."""
