@@ -16,6 +16,7 @@ from riverui.domain.jobs import JobState
 from riverui.domain.partitions import WHOLE, Partition
 from riverui.domain.time import LAST
 from riverui.features.concurrency.store import LimitedFetchParams, LimitStore
+from riverui.features.costs.store import CostStore
 from riverui.features.error_groups.failed_jobs import FailedJobStore
 from riverui.features.heartbeats.store import ClientLife
 from riverui.features.workflows.pro_store import ProStore
@@ -338,6 +339,11 @@ def _others() -> dict[str, Case]:
             ),
             {FINALIZED},
             5_100,
+        ),
+        "sizes of jobs": (
+            lambda db: CostStore(db).job_size_list(["kind_1", "kind_2", "none"], jobs=10),
+            {KIND},
+            20,
         ),
         "their errors": (lambda db: FailedJobStore(db).job_error_list(range(1, 251)), {PKEY}, 500),
     }
