@@ -54,7 +54,7 @@ class Queue:
     async def landed(self) -> None:
         self.lost.begun(self.coming)
 
-    def wake(self) -> None:
+    def given_back(self) -> None:
         self.woken = True
 
 

@@ -26,6 +26,7 @@ from riverui.storage.interface.engine_params import (
     JobRescueParams,
     JobSelectParams,
     JobSetStateParams,
+    Place,
 )
 from riverui.storage.interface.params import (
     EVERY,
@@ -40,6 +41,7 @@ from riverui.storage.interface.params import (
 from riverui.storage.postgres.executor import PostgresExecutor
 from riverui.storage.stores.candidates import CandidateStore, KeyRange
 from riverui.storage.stores.explanations import ExplanationStore
+from riverui.storage.stores.first_places import FirstPlaceStore
 from riverui.storage.stores.health import HealthStore
 from riverui.storage.stores.periodic_runs import PeriodicRunStore
 from riverui.storage.stores.suggestions import SuggestionStore
@@ -398,6 +400,20 @@ def _engine() -> dict[str, Case]:
             {FETCHING, PKEY},
             # Looking further ahead is what a mixed queue costs.
             20_000 // 6 + 10,
+        ),
+        "fetch after others": (
+            lambda x: x.work.get_available(
+                JobFetchParams(
+                    "me", "queue_1", 100, after=(Place(now - timedelta(hours=1), 0),) * 4
+                )
+            ),
+            {FETCHING, PKEY},
+            4 * 100,
+        ),
+        "first places": (
+            lambda x: FirstPlaceStore(x).job_first_place_list(JobFetchParams("me", "queue_1", 0)),
+            {FETCHING},
+            4 * 2,
         ),
         "fetch around some": (
             lambda x: x.work.get_available(

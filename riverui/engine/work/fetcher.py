@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,13 @@ from riverui.engine.hooks import Metric
 from riverui.engine.service import WakeUp
 from riverui.engine.work.attempt import Attempt, Cause
 from riverui.engine.work.candidate_fetch import CandidateFetch, Chooser
+from riverui.engine.work.fetch_start import FetchStart
 from riverui.engine.work.set_aside import SetAside, passing_over
 from riverui.engine.work.slot_ledger import Reservation, SlotLedger
 from riverui.errors import RiveruiError
+from riverui.storage.interface import SQL, Executor
 from riverui.storage.interface.engine_params import JobFetchParams, JobsAlike
+from riverui.storage.stores.first_places import FirstPlaceStore
 
 if TYPE_CHECKING:
     from riverui.engine.work.batches import Batch
@@ -30,7 +34,9 @@ _RETRY_SECONDS = 60.0
 
 
 class Fetcher:
-    """Fetches for one queue: `run` at every wake-up, `run_second` beside it in a backlog."""
+    """Fetches for one queue: `run` at every wake-up, `run_second` beside it in a backlog.
+    `run_looks` finds out where fetches may begin.
+    """
 
     def __init__(
         self,
@@ -57,6 +63,8 @@ class Fetcher:
             stuck_jobs=parts.stuck_jobs,
             wake=self.wake,
         )
+        self.start = FetchStart()
+        """Where fetches begin."""
         self.stop_cause: Cause | None = None
         """Why jobs that arrive now end at once."""
         self.wide = False
@@ -69,12 +77,15 @@ class Fetcher:
         self.cooldown = (queue.fetch_cooldown or config.fetch_cooldown).total_seconds()
         """Seconds between two fetches, unless a poll found jobs."""
         self._ephemeral = queue.ephemeral
+        self._excepted: tuple[int, ...] = ()
+        """The jobs that the last fetch left out."""
         self._failing = False
         self._fetch_by_features = pilot.fetching(self._choice.fetch)
         self._fetch_now = False
         """Whether to skip the cooldown before the next fetch."""
         self._idle = False
         """Whether `run` waits for a wake-up."""
+        self._look = WakeUp()
         self._most_rows = limits.fetch_rows
         self._params = pilot.fetch_params(JobFetchParams(client_id=client.id, queue=name, limit=0))
         self._parts = parts
@@ -113,6 +124,7 @@ class Fetcher:
         self._parts.executor.batches.flush_soon(self.slots)
         self.wake()
         self._backlog.set()
+        self._look.set()
         self.slots.stop()
 
     async def run(self) -> None:
@@ -160,6 +172,16 @@ class Fetcher:
                         "queue %s is fetched on one connection for now: %s", self.name, error
                     )
                     retry_at = time.monotonic() + _RETRY_SECONDS
+
+    async def run_looks(self) -> None:
+        """Look for the first available jobs whenever that is due, beside the fetches."""
+        while not self._stopping:
+            await self._look.wait()
+            if self.start.look_due and not self._stopping:
+                parts = self._parts
+                beside = parts.second_connection if self.start.later else parts.connection
+                with suppress(RiveruiError):
+                    await beside.call(self._look_at)
 
     @property
     def _may_fetch(self) -> bool:
@@ -227,6 +249,9 @@ class Fetcher:
     async def _fetch(self, limit: int, connection: DedicatedConnection | None = None) -> int:
         """Fetch up to so many jobs, start them, and return how many."""
         params = self._params._replace(limit=limit, except_ids=self._aside.ids)
+        if params.except_ids != self._excepted:
+            self._excepted = params.except_ids
+            self.start.go_back()
         began = time.perf_counter()
         reservation = self.slots.reserve(limit)
         rows: Sequence[JobRow] = ()
@@ -261,7 +286,32 @@ class Fetcher:
             return connection.call(
                 lambda executor: self._choice.fetch(executor, params, at_once=True)
             )
-        return connection.call(lambda executor: executor.work.get_available(params))
+        return connection.call(lambda executor: self._get_plain(executor, params))
+
+    async def _get_plain(self, executor: Executor, params: JobFetchParams) -> Sequence[JobRow]:
+        """Fetch from where it may begin."""
+        if not self.start.known and SQL in executor.capabilities:
+            await self._look_at(executor)
+        begun = self.start.begin()
+        try:
+            rows = await executor.work.get_available(params._replace(after=begun and begun.start))
+        except BaseException:
+            self.start.failed(begun)
+            raise
+        self.start.end(begun, rows, params.limit)
+        if self.start.look_due:
+            self._look.set()
+        return rows
+
+    async def _look_at(self, executor: Executor) -> None:
+        """Look where the first available jobs are."""
+        try:
+            found = await FirstPlaceStore(executor).job_first_place_list(self._params)
+        except BaseException:
+            self.start.look_failed()
+            raise
+        if self.start.looked(found):
+            self.wake()
 
     async def _fetch_alike(self, alike: JobsAlike, most: int, batch: Batch) -> Sequence[Attempt]:
         """Fetch up to so many jobs for a batch, which take no slots; return their attempts.

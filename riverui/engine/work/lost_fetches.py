@@ -139,7 +139,7 @@ class LostFetches:
                     name,
                 )
                 if (queue := self._queues.get(name)) is not None:
-                    queue.wake()
+                    queue.given_back()
 
     async def _find(self) -> Mapping[int, datetime]:
         """Return the currently lost jobs, and when each was fetched."""

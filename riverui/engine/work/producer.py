@@ -111,6 +111,7 @@ class Producer:
             raise
         self.fetcher.paused = row.paused_at is not None
         self._keep_running(f"fetching queue {self.name}", self.fetcher.run)
+        self._keep_running(f"looking at queue {self.name}", self.fetcher.run_looks)
         self._widen()
         self._parts.poller.add(self.fetcher)
 
@@ -124,6 +125,11 @@ class Producer:
     def wake(self) -> None:
         """Fetch as soon as the cooldown allows."""
         self.fetcher.wake()
+
+    def given_back(self) -> None:
+        """Fetch as `wake` does, from the beginning: jobs of any time are available again."""
+        self.fetcher.start.go_back()
+        self.wake()
 
     def fetch_now(self) -> None:
         """Fetch at once, without the cooldown; callers must rate-limit."""

@@ -61,7 +61,8 @@ class QueuePoller:
 
     async def _poll(self, waiting: list[Fetcher]) -> None:
         if len(waiting) > 1:
-            names = sorted(queue.name for queue in waiting)
+            # Without those where the beginning is slow to read.
+            names = sorted(queue.name for queue in waiting if not queue.start.later)
             try:
                 found = await self._connection.call(
                     lambda executor: executor.queues.with_available_list(names)
@@ -73,6 +74,6 @@ class QueuePoller:
                 now = self._clock()
                 for queue in waiting:
                     queue.last_fetched_at = now
-                waiting = [queue for queue in waiting if queue.name in found]
+                waiting = [queue for queue in waiting if queue.start.later or queue.name in found]
         for queue in waiting:
             queue.poll()

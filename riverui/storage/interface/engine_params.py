@@ -73,6 +73,13 @@ class JobsAlike(NamedTuple):
     """Only these keys of the args count; all of the args if empty."""
 
 
+class Place(NamedTuple):
+    """A place in the order in which the jobs of one queue and priority are fetched."""
+
+    scheduled_at: datetime
+    id: int
+
+
 class JobFetchParams(NamedTuple):
     """Which available jobs a client takes (River's JobGetAvailable)."""
 
@@ -88,6 +95,10 @@ class JobFetchParams(NamedTuple):
     """Never these."""
     alike: JobsAlike | None = None
     """Only these; None for all."""
+    after: tuple[Place, ...] | None = None
+    """Where to begin in each priority, from 1 to 4: jobs up to these places may be left out. None
+    for the beginning.
+    """
 
 
 class JobSetStateParams(NamedTuple):

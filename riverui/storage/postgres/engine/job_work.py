@@ -10,11 +10,13 @@ from typing import Any
 
 from riverui.domain.jobs import JobRow, JobState
 from riverui.domain.json import read_object
+from riverui.domain.time import FIRST
 from riverui.storage.interface.engine_params import (
     MAX_ATTEMPTED_BY,
     JobFetchParams,
     JobsAlike,
     JobSetStateParams,
+    Place,
     RunningJob,
 )
 from riverui.storage.interface.sql_blocks import EMPTY, Fragment
@@ -52,11 +54,10 @@ class JobWork(Part):
                 "client_id": params.client_id,
                 **_which(params),
                 **_alike_values(params.alike),
+                **_after_values(params.after),
             },
             attempted_by=_ATTEMPTED_BY,
-            **_kinds(params),
-            **_alike(params.alike),
-            **excepted(params.except_ids),
+            **_slots(params),
         )
         return fetched_rows(rows, params.client_id, params.queue)
 
@@ -203,6 +204,24 @@ def _which(params: JobFetchParams) -> dict[str, Any]:
         "now": params.now,
         "kinds": array_literals.texts(params.kinds or ()),
         "except_ids": array_literals.numbers(params.except_ids),
+    }
+
+
+def _slots(params: JobFetchParams) -> dict[str, Fragment]:
+    slots = {**_kinds(params), **excepted(params.except_ids)}
+    if params.after is not None:
+        return {"found": Fragment("job_found_after", **slots)}
+    return {**slots, **_alike(params.alike)}
+
+
+def _after_values(after: tuple[Place, ...] | None) -> dict[str, Any]:
+    if after is None:
+        return {}
+    return {
+        "after_at": array_literals.instants(
+            [None if place.scheduled_at == FIRST else place.scheduled_at for place in after]
+        ),
+        "after_ids": array_literals.numbers([place.id for place in after]),
     }
 
 

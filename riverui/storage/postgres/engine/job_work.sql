@@ -38,6 +38,7 @@ case jsonb_typeof(j.metadata) when 'object' then j.metadata when 'null' then '{}
 -- are not returned. The comparison of kinds is written so that only the fetching index serves it, whatever the
 -- statistics say.
 with locked as materialized (
+  /* found: */
   select j.id
   from /* schema */river_job j
   /* which: */
@@ -49,6 +50,7 @@ with locked as materialized (
   limit :limit::int
   /* :which */
   for update skip locked
+  /* :found */
 )
 update /* schema */river_job j
 set state = 'running',
@@ -61,6 +63,25 @@ returning j.id, j.attempt, j.max_attempts, j.attempted_at, j.created_at, j.sched
   case when array_length(j.errors, 1) > 0 then j.errors::text[] end as errors, j.kind, j.metadata::text as metadata,
   case when array_length(j.tags, 1) > 0 then j.tags::text[] end as tags, j.unique_key,
   j.unique_states::int as unique_states;
+
+-- part: job_found_after (job_get_available.found)
+-- Begins at a place in each priority, whatever number of index entries of removed row versions stands before it. The
+-- loop reads one priority after the other, and ends at the limit.
+select f.id
+  from unnest(:after_at::timestamptz[], :after_ids::bigint[]) with ordinality as p (scheduled_at, id, priority)
+  cross join lateral (
+    select j.id
+    from /* schema */river_job j
+    where j.state = 'available' and j.queue = :queue::text and j.priority = p.priority::smallint
+      and (j.scheduled_at, j.id) > (coalesce(p.scheduled_at, '-infinity'), p.id)
+      and j.scheduled_at <= coalesce(:now::timestamptz, now())
+      /* kinds: */ and (j.kind = any(:kinds::text[])) is true /* :kinds */
+      /* excepted: */ and j.id <> all(:except_ids::bigint[]) /* :excepted */
+    order by j.scheduled_at, j.id
+    limit :limit::int
+    for update skip locked
+  ) f
+  limit :limit::int;
 
 -- part: job_claimed (job_get_available.which)
 -- Those of some jobs that are still available.
