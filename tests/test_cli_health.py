@@ -57,7 +57,7 @@ def test_what_is_usual_comes_from_stored_figures(run: Run, database_url: str) ->
             " attempted_by) values ('mail', '{}', 'running', 1, 25, now(), '{me}')"
         )
         _, unusual, _ = run("health", **url)
-        assert "Queue default is behind. Its oldest job has waited 9 m" in unusual
+        assert "Queue default is behind. The oldest job there has waited 9 m" in unusual
         asyncio.run(store_a_week(database_url))
         before = connection.execute("select count(*) from riverui_rollup").fetchone()
         _, usual, _ = run("health", **url)

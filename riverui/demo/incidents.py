@@ -133,6 +133,11 @@ class Incident:
     faults: Mapping[str, Fault] = field(default_factory=dict)
     """The faults by kind."""
 
+    @property
+    def title(self) -> str:
+        """Return its name for people."""
+        return self.name.replace("-", " ").capitalize()
+
 
 async def prepare(
     driver: Driver, url: str, incident: Incident, *, now: datetime, rng: Random
@@ -151,12 +156,14 @@ class Stage:
     def __init__(self, client: Client, url: str) -> None:
         self.faults: dict[str, Fault] = {}
         """The present faults by kind."""
+        self.playing: Incident | None = None
         self._client = client
         self._url = url
 
     async def play(self, incident: Incident | None) -> None:
         """End the present incident, and begin this one."""
         self.faults.clear()
+        self.playing = incident
         await self._client.queue_resume("*")
         if incident is not None:
             past = Past(datetime.now(UTC), Random(), begins=True)

@@ -30,5 +30,5 @@ def demo_section(stage: Stage) -> Section:
         name="demo",
         routes=(GuardedRoute("POST", "/demo/play", "demo.play", SIGNED_IN, play),),
         front_card="demo/_incidents.html",
-        template_globals={"demo_incidents": tuple(INCIDENTS.values())},
+        template_globals={"demo_incidents": tuple(INCIDENTS.values()), "demo": stage},
     )

@@ -112,6 +112,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     """One sentence with the figures now and usually; empty if the evidence has them."""
     detail: str = ""
     """Further sentences; empty if there is nothing to add."""
+    cure: str = ""
+    """What to do about it that no page of the dashboard does, in a sentence."""
     culprit: Culprit | None = None
     began: datetime | None = None
     """Since when it has been so, as far as known."""
@@ -119,6 +121,11 @@ class Finding(Struct, frozen=True, kw_only=True):
     """What was usual before it began; None if unknown, or if nothing was compared."""
     statement: str = ""
     """What fixes it, for a person to run: SQL or a command; empty if there is none."""
+
+    @property
+    def further(self) -> str:
+        """Return its further sentences, and what to do about it."""
+        return " ".join(filter(None, (self.detail, self.cure, self.statement)))
 
     @property
     def result(self) -> Result:

@@ -119,7 +119,8 @@ async def test_a_client_that_stopped_to_give_signs_of_life(
     )
     report = await health_report(driver, Made())
     assert (report.level, report.cause) == (Level.WARN, Cause.LOST_CLIENT)
-    assert "It has been silent for 1 m 10 s and still holds 1 job" in report.headline
+    assert "It still holds 1 job: test_kind." in report.headline
+    assert "has been silent for 1 m 10 s" in report.flow.evidence
 
 
 async def test_a_kind_that_nobody_works_any_more(driver: Driver, connection: Connection) -> None:
@@ -136,17 +137,17 @@ async def test_a_kind_that_nobody_works_any_more(driver: Driver, connection: Con
     report = await health_report(driver, Made())
     assert report.cause is Cause.UNKNOWN_KIND
     assert report.headline == (
-        "Nobody works old_mail. 3 jobs of it wait in queue default, the oldest for 2 h 0 m; 6"
+        "Nobody works old_mail. 3 old_mail jobs wait in queue default, the oldest for 2 h 0 m; 6"
         " younger jobs have overtaken them."
     )
-    assert report.flow.detail == "Its clients seem to have no worker for this kind."
+    assert report.flow.detail == "The clients of the queue seem to have no worker for this kind."
     await connection.execute("delete from river_job where kind <> 'old_mail'")
     await migrate(driver, "up", line="riverui")
     await client(driver, "web-2", kinds=["test_kind"])
     report = await health_report(driver, Made())
     assert report.cause is Cause.UNKNOWN_KIND
     assert report.headline == (
-        "Nobody works old_mail. 3 jobs of it wait in queue default, the oldest for 2 h 0 m."
+        "Nobody works old_mail. 3 old_mail jobs wait in queue default, the oldest for 2 h 0 m."
     )
     assert report.flow.detail == "No live client of the queue reports a worker for this kind."
     assert results(report)["served"] is Result.PASSED

@@ -78,7 +78,7 @@ async def test_a_calm_front_page_has_one_sentence(
     assert found.one("header").one("p").text == (
         "No job waits, runs or is due later. No attempt ended in the last 15 min."
     )
-    assert "found nothing" in found.one(id="checks").one("summary").text
+    assert "checks: " in found.one(id="checks").one("summary").text
     assert found.all("article") == []
 
 
@@ -88,7 +88,7 @@ async def test_what_one_look_saw_is_not_yet_an_incident(
     await trouble(connection)
     found = await standing(client)
     words = found.one("h2", class_="standing-words").text
-    assert words.startswith("Unknown: Looking closer: Queue mail is paused.")
+    assert words.startswith("Unknown: Looking closer: Queue mail is paused?")
 
 
 async def test_trouble_stands_first_with_a_way_to_act(
@@ -123,18 +123,20 @@ async def test_several_are_named_and_the_worst_is_shown(
     assert found.one("p", class_="also-open").text == "Also open: Queue mail is paused."
 
 
-async def test_all_queues_in_which_jobs_wait_are_resumed_at_once(
+async def test_queues_that_were_paused_together_are_resumed_together(
     app: Starlette, client: httpx2.AsyncClient, connection: Connection
 ) -> None:
     await trouble(connection, "mail")
-    for name in ("hooks", "spare"):
-        await factory.queue(connection, name, paused_at=ago(minutes=30))
+    for name, minutes in (("hooks", 30), ("idle", 30), ("spare", 120)):
+        await factory.queue(connection, name, paused_at=ago(minutes=minutes))
     await factory.job(connection, queue="hooks", scheduled_at=ago(minutes=20))
     await look(app)
-    resume = (await standing(client)).one("article").one("form")
-    assert resume.one("button").text == "Resume 2 queues"
+    incident = (await standing(client)).one("article")
+    assert "idle was paused with them. spare stays paused: nothing waits there." in incident.text
+    resume = incident.one("form")
+    assert resume.one("button").text == "Resume 3 queues"
     names = [field.attributes["value"] for field in resume.all("input", name="name")]
-    assert sorted(names) == ["hooks", "mail"]
+    assert sorted(names) == ["hooks", "idle", "mail"]
 
 
 async def test_no_way_leads_where_a_viewer_may_not_go(
@@ -167,5 +169,5 @@ async def test_while_the_database_is_away_nothing_is_promised() -> None:
         found = await standing(client)
     await app.state.dashboard.close()
     assert found.one("h2", class_="standing-words").text.startswith("Unknown: ")
-    assert "found nothing" in found.one(id="checks").text
-    assert found.one(id="checks").one("summary").text.startswith("0 of ")
+    assert "checks: " in found.one(id="checks").text
+    assert found.one(id="checks").one("summary").text.endswith(" unknown")

@@ -31,7 +31,7 @@ from riverui.domain.health.baseline import FEWEST_ENDS, Baseline, Subject, subje
 from riverui.domain.health.facts import FIRST, HealthFacts, QueueWaiting, WaitingKind
 from riverui.domain.health.lost import hanging
 from riverui.domain.health.queues import LateQueue, unreported, unworked, wait, worked
-from riverui.domain.health.slow import runs
+from riverui.domain.health.slow import SLOW_CURE, runs
 from riverui.domain.health.usual import RECENT, percent, usual, within
 from riverui.domain.text import counted
 from riverui.domain.time import duration
@@ -63,7 +63,7 @@ class _Backlog(Struct, frozen=True, kw_only=True):
 
     @property
     def oldest(self) -> str:
-        return f"Its oldest job has waited {self.late.words}"
+        return f"The oldest job there has waited {self.late.words}"
 
     def owns(self, kind: str) -> bool:
         """Return whether jobs of a kind have ended in the queue."""
@@ -120,23 +120,25 @@ def _worked(queue: _Backlog) -> Finding:
         return unknown(f"Whether {cut(kind)} is worked was not measured.")
     kind = max(orphans, key=lambda kind: (waiting.kinds[kind].jobs, kind))
     owned = waiting.kinds[kind]
-    count = counted(owned.jobs, "job", owned.jobs if waiting.jobs >= waiting.cap else None)
+    cap = owned.jobs if waiting.jobs >= waiting.cap else None
+    count = counted(owned.jobs, f"{cut(kind)} job", cap)
     since = f", the oldest for {duration(facts.now - owned.since)}" if owned.since else ""
     have = "has" if owned.overtaken == 1 else "have"
     overtaken = f"; {counted(owned.overtaken, 'younger job')} {have} overtaken them"
     words = (
-        f"{count} of it {'waits' if owned.jobs == 1 else 'wait'} in queue {cut(queue.name)}{since}"
+        f"{count} {'waits' if owned.jobs == 1 else 'wait'} in queue {cut(queue.name)}{since}"
         f"{overtaken if owned.overtaken else ''}."
     )
     return Finding(
         level=queue.level,
-        evidence=f"Nobody works {cut(kind)}: {words}",
+        evidence=f"Nobody works it: {words}",
         cause=Cause.UNKNOWN_KIND,
         title=f"Nobody works {cut(kind)}.",
         headline=capital(words),
-        detail="Its clients seem to have no worker for this kind."
+        detail="The clients of the queue seem to have no worker for this kind."
         if unreported(facts, queue.name, waiting)
         else "No live client of the queue reports a worker for this kind.",
+        cure="Deploy a worker that has this kind; the jobs wait, none is lost.",
         culprit=culprit("kind", kind, owned.jobs / waiting.jobs),
         link=queue.jobs(kind),
     )
@@ -156,13 +158,14 @@ def _retries(queue: _Backlog) -> Finding:
     kind = max(kinds, key=lambda name: kinds[name].retries)
     share = kinds[kind].retries / sum(found.retries for found in kinds.values())
     most = "All" if share == 1 else percent(share)
-    owner = f" {most} of them are {cut(kind)}." if share >= CULPRIT_SHARE else ""
+    owner = f" {most} of the retries are {cut(kind)}." if share >= CULPRIT_SHARE else ""
     return Finding(
         level=queue.level,
         evidence=evidence,
         cause=Cause.RETRY_STORM,
         title=f"Retries crowd queue {cut(queue.name)}.",
         headline=f"{evidence}{owner} {queue.oldest}.",
+        cure="If they succeed now, the queue empties by itself; if not, mend their error first.",
         culprit=culprit("kind", kind, share),
         link=queue.jobs(kind if share >= CULPRIT_SHARE else ""),
     )
@@ -189,20 +192,22 @@ def _flood(queue: _Backlog) -> Finding:
         return unknown(f"How many {cut(kind)} come was not measured.")
     came = max(now.inserted, round(now.ended + owned.jobs))
     normal = _normal(usually, facts.now - since)
-    numbers = f"{came:,} came in {duration(facts.now - since)}, usually {normal:,.0f}."
+    numbers = f"{came:,} came in {duration(facts.now - since)}, usually {normal:,.0f}"
     if came < FEWEST_ENDS or came < max(normal, 1.0) * FLOOD_TIMES:
-        return passed(f"{cut(kind)}: {numbers}")
+        return passed(f"No flood of {cut(kind)}: {numbers}.")
     others = (within(facts, every, since=since) or Tally()).inserted - now.inserted
     normal_others = _normal(queue.late.known, facts.now - since) - normal
     if normal_others >= FEWEST_ENDS and others / normal_others * 2 > came / max(normal, 1.0):
-        return passed(f"{cut(kind)}: {numbers} All others come more often, too.")
-    much = f"{'all' if share == 1 else percent(share)} of what waits: {numbers}"
+        return passed(f"{cut(kind)}: {numbers}. All others come more often, too.")
+    much = "all" if share == 1 else percent(share)
+    owns = f"{numbers}; {much} of what waits is of this kind."
     return Finding(
         level=queue.level,
-        evidence=f"{cut(kind)} is {much}",
+        evidence=f"{cut(kind)}: {owns}",
         cause=Cause.FLOOD,
         title=f"{cut(kind)} floods queue {cut(queue.name)}.",
-        headline=f"It is {much} {queue.oldest}.",
+        headline=f"{owns} {queue.oldest}.",
+        cure="Find out what inserts so many.",
         culprit=culprit("kind", kind, share),
         baseline=usually,
         link=queue.jobs(kind),
@@ -240,6 +245,7 @@ def _slow(queue: _Backlog) -> Finding:
         culprit=culprit("kind", worst.kind, 1.0),
         began=worst.began,
         baseline=worst.usual,
+        cure=SLOW_CURE,
         link=queue.jobs(worst.kind, state="running"),
     )
 

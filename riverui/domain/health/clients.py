@@ -75,7 +75,8 @@ def served(facts: HealthFacts) -> Finding:
     if not late and len(queues) >= facts.queue_limit:
         return unknown(f"Only the first {facts.queue_limit:,} queues were looked at.")
     if not late:
-        return passed("No queue waits for longer than usual.")
+        but = "Apart from paused ones, no" if any(q.queue.paused_at for q in queues) else "No"
+        return passed(f"{but} queue waits for longer than usual.")
     running, idle = known(facts.running), unserved(facts)
     if not idle:
         unread = [q.name for q in late if isinstance(facts.waiting_in(q.name), Unread)]
@@ -99,7 +100,7 @@ def served(facts: HealthFacts) -> Finding:
         cause=Cause.NOBODY_WORKS,
         title="No client works.",
         headline=f"{total}, the oldest for {idle[0].words}.",
-        detail="Start workers, or find out why they ended.",
+        cure="Start workers, or find out why they ended.",
         link=Link(label="Open the queues", page="queues"),
         began=idle[0].since,
         baseline=idle[0].known,
@@ -123,6 +124,7 @@ def _nobody_works(facts: HealthFacts, idle: Sequence[LateQueue]) -> Finding:
         title=f"Nobody works queue {cut(worst.name)}.",
         headline=f"{waits}, the oldest for {worst.words}.",
         detail=f"{only} {waiting_too([q.name for q in idle[1:]])}".strip(),
+        cure="Start its workers, or find out why they ended.",
         culprit=culprit("queue", worst.name, worst.row.available / count) if count else None,
         link=Link(label="Open the queue", page="queue", name=worst.name),
         began=worst.since,
@@ -152,7 +154,9 @@ def clients(facts: HealthFacts) -> Finding:
     kinds = Counter(job.kind for job in own)
     jobs = counted(len(own), "job")
     holds = f"{silent} and still holds {jobs}"
-    held = Link(label=f"Open its {jobs}", page="jobs", state="running", queue=own[0].queue)
+    queue = own[0].queue if len({job.queue for job in own}) == 1 else ""
+    label = f"Open its {jobs}" if queue else "Open what runs"
+    held = Link(label=label, page="jobs", state="running", queue=queue)
     return Finding(
         level=Level.CRITICAL if stands else Level.WARN,
         evidence=f"{host(client)} {holds}.",
@@ -161,10 +165,11 @@ def clients(facts: HealthFacts) -> Finding:
         if len(lost) == 1
         else f"{len(lost):,} clients are gone.",
         headline=(
-            f"{'It' if len(lost) == 1 else host(client)} {holds}:"
+            f"{'It' if len(lost) == 1 else host(client)} still holds {jobs}:"
             f" {among(kind for kind, _ in kinds.most_common())}. {_rescued(worst, facts)}"
         ),
         detail=others,
+        cure="Start a worker in its place if the others cannot do its work.",
         culprit=culprit("client", client, len(own) / sum(len(h.jobs) for h in lost.values())),
         link=Link(label="Rescue now", page="workers") if reported is not None else held,
         began=worst.seen_at if reported is None else reported.seen_at,
@@ -182,4 +187,4 @@ def _rescued(lost: Holder, facts: HealthFacts) -> str:
         return "They are rescued within 90 s."
     first = min((job.attempted_at for job in lost.jobs if job.attempted_at), default=None)
     at = "" if first is None else f" from {first + RESCUED_AFTER:%H:%M} on"
-    return f"The leader rescues them{at}, an hour after they began by default."
+    return f"The leader rescues them{at}, by default once they have run for an hour."

@@ -77,7 +77,7 @@ def blocked(facts: ServerFacts) -> Finding:
         f" {duration(waits)}.{by}",
         cause=Cause.BLOCKED,
         title="River's tables are locked.",
-        detail=_how_to_end(holder),
+        cure=_cure(holder),
         link=_DATABASE,
         began=since,
         statement=_ending(holder),
@@ -107,8 +107,9 @@ def transaction(facts: ServerFacts) -> Finding:
         cause=Cause.LONG_TRANSACTION,
         title="A transaction stays open.",
         headline=f"{evidence} {dead}",
-        detail="Until it ends, Postgres cannot clean up, and fetching jobs becomes slower."
-        f" {_how_to_end(state.oldest)}".rstrip(),
+        detail="Until it ends, Postgres cannot clean up, and fetching jobs becomes slower.",
+        cure=_cure(state.oldest),
+        statement=_ending(state.oldest),
         link=_DATABASE,
         began=state.oldest.since,
     )
@@ -127,6 +128,7 @@ def notifications(facts: ServerFacts) -> Finding:
         cause=Cause.NOTIFICATIONS,
         title="Notifications pile up.",
         detail="A session that listens has stopped reading, most likely inside a transaction.",
+        cure=_cure(state.oldest),
         link=_DATABASE,
         statement=_ending(state.oldest),
     )
@@ -148,17 +150,16 @@ def hidden(sessions: int) -> Finding:
     )
 
 
+def _cure(found: OpenTransaction | None) -> str:
+    """Return what its statement does; empty if it is unknown."""
+    return f"To end process {found.pid}, run:" if found is not None and _ending(found) else ""
+
+
 def _ending(found: OpenTransaction | None) -> str:
     """Return the statement that ends a session; empty if it is unknown."""
     if found is None or found.pid is None:
         return ""
     return f"select pg_terminate_backend({found.pid});"
-
-
-def _how_to_end(found: OpenTransaction | None) -> str:
-    """Return that statement as a sentence; empty if it is unknown."""
-    statement = _ending(found).rstrip(";")
-    return f"To end it, run: {statement}" if statement else ""
 
 
 def _who(found: OpenTransaction) -> str:

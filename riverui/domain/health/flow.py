@@ -140,10 +140,8 @@ def _paused(facts: HealthFacts) -> Finding:
         evidence=f"Paused for {since}, with {total}: {names}.",
         cause=Cause.PAUSED,
         title=title,
-        headline=(
-            f"{capital(wait(total))} there, the oldest for {duration(waited(held[0], facts))};"
-            f" paused for {since}."
-        ),
+        headline=f"{capital(wait(total))} there, the oldest for"
+        f" {duration(waited(held[0], facts))}.",
         link=Link(label=f"Resume {'all' if every else counted(len(held), 'queue')}", page="queues")
         if len(held) > 1 or every
         else Link(label="Resume the queue", page="queue", name=name),

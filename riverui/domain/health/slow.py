@@ -30,6 +30,8 @@ from riverui.domain.time import duration
 
 SLOW_TIMES = 3.0
 """How many times the usual run time a kind may take: different args explain less than that."""
+SLOW_CURE = "Look at the services and the database that it calls."
+"""What to do about a slow kind."""
 _LONG_TIMES = 2.0
 """How many times the usual run time makes a run a long one: a slow kind has many of them."""
 _VERY_TIMES = 5.0
@@ -130,6 +132,7 @@ def slow_kinds(facts: HealthFacts) -> Finding:
         culprit=culprit("kind", worst.kind, 1.0),
         began=worst.began,
         baseline=worst.usual,
+        cure=SLOW_CURE,
         link=Link(label="Open what runs", page="jobs", state="running", kind=worst.kind),
     )
 

@@ -220,6 +220,8 @@ def _failing_kinds(facts: HealthFacts, kinds: Sequence[_Failing], every: _Failin
     found = Finding(
         level=level,
         cause=Cause.DEPLOY if mark else Cause.FAILURES,
+        cure=f"Mend the error{f' or roll {cut(mark)} back' if mark else ''}; until then, retries"
+        " fail as well.",
         began=kind.began,
         baseline=kind.usual,
     )
@@ -304,10 +306,13 @@ def _poison(facts: HealthFacts) -> Finding:
             " and will be tried again."
         ),
         cause=Cause.POISON_JOB,
-        title="A job kills its workers.",
+        title=f"Job {worst.id} kills its workers.",
+        headline=f"It is of kind {cut(worst.kind)}, was lost with its worker {worst.rescues:,}"
+        " times, and will be tried again.",
         detail=f"{others} {'was' if len(found) == 2 else 'were'} lost several times."
         if len(found) > 1
         else "",
+        cure="Cancel it on its page until it is known what ends its worker.",
         culprit=culprit("job", str(worst.id), worst.rescues / sum(job.rescues for job in found)),
         began=worst.attempted_at,
         link=Link(label="Open the job", page="job", name=str(worst.id)),

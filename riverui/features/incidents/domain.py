@@ -104,6 +104,10 @@ class IncidentFacts(Struct, frozen=True, kw_only=True):
     check: str = ""
     """The check whose finding it is."""
     detail: str = ""
+    cure: str = ""
+    """What to do about it that no button does."""
+    statement: str = ""
+    """The SQL that does it."""
     link: Link | None = None
     baseline: Baseline | None = None
     """What was usual before it began, unchanged since it opened."""
@@ -157,9 +161,6 @@ class Incident(Struct, frozen=True, kw_only=True):
         """Return the figure that shows how it goes on."""
         if self.cause in _FAILING:
             return Measure.FAILING
-        if self.cause is Cause.PAUSED and self.subject.what != "queue":
-            # While all queues are paused no job starts, so none has a wait.
-            return Measure.ENDED
         if self.cause in _WAITS:
             return Measure.WAIT
         return Measure.RUN if self.cause is Cause.SLOW_KIND else Measure.ENDED
@@ -190,9 +191,12 @@ class Incident(Struct, frozen=True, kw_only=True):
         return None if self.closed_at is None else self.seen_at
 
     def with_minutes(self, found: Sequence[Minute]) -> Incident:
-        """Return a copy with these minutes added, each once, and thinned out if they are many."""
+        """Return a copy with these minutes added, and thinned out if they are many. Of the known
+        ones only the last is replaced, which may not have been over.
+        """
         minutes = dict(self.facts.minutes)
-        minutes.update((at, value) for at, value in found if at not in minutes)
+        last = max(minutes, default=0)
+        minutes.update((at, value) for at, value in found if at == last or at not in minutes)
         kept = sorted(minutes.items())
         first = int(self.opened_at.timestamp() // 60)
         while len(kept) > MAX_MINUTES:
@@ -376,11 +380,15 @@ def _seen(incident: Incident, finding: Finding, report: HealthReport, *, renamed
     key = Cause(finding.cause), subject_of(finding)
     if key != incident.key and not renamed:
         return incident
-    others = [check for part in report.sections for check in part.checks if check is not finding]
+    causes = (*report.flow.checks, *report.success.checks)
+    # Whether the figures are good enough is no cause.
+    others = [check for check in causes if check is not finding]
     facts = replace(
         incident.facts,
         check=finding.name,
         detail=finding.detail[:_MAX_TEXT],
+        cure=finding.cure[:_MAX_TEXT],
+        statement=finding.statement,
         link=finding.link,
         checks=tuple(
             RuledOut(

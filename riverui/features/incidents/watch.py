@@ -249,12 +249,18 @@ class IncidentWatch:
         queue = incident.queue if measure is Measure.WAIT else ""
         kind = "" if measure is Measure.WAIT else incident.kind
         hour = await self._figures.read(WINDOWS["1h"], queue=queue, kind=kind)
-        first = incident.opened_at - BEFORE
-        return [
-            (int(column.at.timestamp()) // 60, _value(column, measure))
-            for column in hour.columns
-            if column.finished and column.at >= first
-        ]
+        first, waits = incident.opened_at - BEFORE, measure is Measure.WAIT
+        due_at = _oldest_due_at(hour.columns, incident.seen_at) if waits else None
+        found = []
+        for column in hour.columns:
+            if column.at >= first and (column.finished or waits):
+                value = _value(column, measure)
+                if due_at is not None:
+                    # Of what still waits, the minutes before are known as well.
+                    waited = min(column.at + _MINUTE, incident.seen_at) - due_at
+                    value = max(value or 0.0, waited.total_seconds())
+                found.append((int(column.at.timestamp()) // 60, value))
+        return found
 
     async def _report(self) -> HealthReport:
         opened = await self._known_open()
@@ -319,6 +325,14 @@ def _report_change(change: IncidentChange) -> None:
         incident.headline,
         extra={"incident": incident.id, "cause": incident.cause.value},
     )
+
+
+def _oldest_due_at(columns: Sequence[FigureColumn], now: datetime) -> datetime | None:
+    """Return when the oldest job that waits was due; None if none does, or that was not read."""
+    for column in columns[:-3:-1]:
+        if column.oldest_waiting is not None:
+            return min(column.at + _MINUTE, now) - column.oldest_waiting
+    return None
 
 
 def _value(column: FigureColumn, measure: Measure) -> float | None:

@@ -229,7 +229,7 @@ def _section(section: Diagnosis, address: Callable[[Link], str] | None) -> Healt
         label=section.title,
         level=section.level.value,
         headline=section.headline,
-        detail=section.detail,
+        detail=section.further,
         cause=str(section.cause),
         culprit=None if culprit is None else HealthCulprit(**asdict(culprit)),
         action=None

@@ -100,7 +100,8 @@ def value_axis(
     if unit is Unit.SHARE:
         top = min(_round_top(top * 100, least=2.0), 100.0) / 100
     elif unit is Unit.SECONDS:
-        top = _round_top(top, least=0.002)
+        scale = next((n for n in (_HOUR, _MINUTE) if top >= n), 1)
+        top = scale * _round_top(top / scale, least=0.002)
     else:
         top = _round_top(top, least=2.0)
     parts = 2
@@ -108,7 +109,7 @@ def value_axis(
         # Jobs are whole ones.
         parts = next((n for n in (4, 5) if unit is not Unit.JOBS or top % n == 0), 2)
     ticks = [top * n / parts for n in range(parts + 1)]
-    return Axis(low=0.0, top=top, ticks=[(tick, value_text(tick, unit)) for tick in ticks])
+    return Axis(low=0.0, top=top, ticks=[(tick, _tick_text(tick, unit)) for tick in ticks])
 
 
 def value_text(value: float, unit: Unit) -> str:
@@ -120,6 +121,12 @@ def value_text(value: float, unit: Unit) -> str:
     if value == int(value):
         return number(int(value)) if value < 100_000 else compact(int(value))
     return f"{value:.1f}" if value >= 0.1 else f"{value:.2g}"
+
+
+def _tick_text(value: float, unit: Unit) -> str:
+    """Return a value in words without what a round one does not need: 2 s · 1 m."""
+    text = value_text(value, unit)
+    return text.replace(".0 ", " ").removesuffix(" 0 s").removesuffix(" 0 m") or text
 
 
 def time_ticks(start: datetime, end: datetime) -> list[tuple[float, datetime, str]]:

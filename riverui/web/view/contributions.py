@@ -77,6 +77,8 @@ class Event:
     """Where to read more."""
     deed: bool = False
     """Whether a person did it."""
+    election: bool = False
+    """Whether a client was elected leader."""
 
 
 EventReader = Callable[[Request, datetime, datetime], Awaitable[Sequence[Event]]]

@@ -41,8 +41,10 @@ _MARKS = 20
 """Marks that a chart shows, the newest: more would hide it."""
 _FIRST_LABEL = 0.05
 """Position on the time axis from which labels do not overlap those of the other axis."""
-_ROWS = 3
-"""Rows over which the labels of neighbouring marks are spread."""
+_ROWS = (-5, 9, 21)
+"""Rows over which the labels of neighbouring marks are spread, in pixels below the upper edge: the
+first is above what is drawn.
+"""
 _LATE = 0.8
 """Position from which a mark's label is left of its line, as there is no room on the right."""
 
@@ -285,7 +287,7 @@ def _marks(chart: TimeChart) -> Iterator[str]:
         drawn = (
             f"<title>{mark.at.astimezone(UTC):%m-%d %H:%M} UTC {whole}</title>"
             f'<line x1="{x}" x2="{x}" y1="0" y2="100%"/>'
-            f'<text x="{x}" y="{9 + n % _ROWS * 12}" dx="{-4 if late else 4}"'
+            f'<text x="{x}" y="{_ROWS[n % len(_ROWS)]}" dx="{-4 if late else 4}"'
             f' class="{"late" if late else "early"}">{label}</text>'
         )
         link = f'<a href="{html.escape(mark.url)}">{drawn}</a>' if mark.url else drawn

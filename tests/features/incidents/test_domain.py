@@ -220,7 +220,8 @@ def test_minutes_are_bounded_and_the_beginning_stays_whole() -> None:
     assert minutes[:90] == list(range(first, first + 90))
     assert minutes[-1] == first + 12 * 60 - 1
     assert minutes == sorted(set(minutes))
-    assert grown.with_minutes([(first, None)]).facts.minutes[0] == (first, 0.5)
+    again = grown.with_minutes([(first, None), (minutes[-1], 0.7)]).facts.minutes
+    assert (again[0], again[-1]) == ((first, 0.5), (minutes[-1], 0.7))
 
 
 def test_objectives_of_queues_end_one_by_one() -> None:

@@ -69,7 +69,7 @@ class Incident(IncidentName, frozen=True, kw_only=True):
             subject_is=found.subject.what,
             subject=found.subject.name,
             headline=found.headline,
-            detail=facts.detail,
+            detail=" ".join(filter(None, (facts.detail, facts.cure, facts.statement))),
             found_at=at(found.found_at),
             seen_at=at(found.seen_at),
             closed_at=serializers.optional_instant(found.closed_at),

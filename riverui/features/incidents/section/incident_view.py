@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 
 from riverui.actions.job_verbs import JOB_VERBS
+from riverui.domain.findings import Link, among, cut
 from riverui.domain.health import Cause
 from riverui.domain.jobs import JobState
 from riverui.domain.marks import Mark
@@ -57,6 +58,8 @@ class Act:
     url: str
     icon: str = ""
     dialog: bool = False
+    hint: str = ""
+    """What it does beyond its label, in a sentence."""
     posted: tuple[tuple[str, str], ...] = ()
     """Names and values of the form; empty for a link."""
 
@@ -150,6 +153,9 @@ async def _acts(request: Request, incident: Incident) -> Sequence[Act]:
     link, going_on = incident.facts.link, incident.closed_at is None
     address = link_url(request, link)
     found = [Act(label=link.label, url=address)] if link is not None and address else []
+    errors = Link(label="Open the errors", page="errors", kind=incident.kind)
+    if incident.cause is Cause.RETRY_STORM and (address := link_url(request, errors)):
+        found.append(Act(label=errors.label, url=address))
     verb = await _verb(request, incident) if going_on else None
     if verb is None:
         return found
@@ -165,18 +171,28 @@ async def _verb(request: Request, incident: Incident) -> Act | None:
     if cause in (Cause.FLOOD, Cause.UNKNOWN_KIND) and kind:
         return await _all(request, "cancel", JobState.AVAILABLE, kind=kind, queue=incident.queue)
     if cause is Cause.PAUSED and access(request).may("queues.pause"):
-        names = [incident.subject.name]
+        names, hint = [incident.subject.name], ""
         if incident.subject.what != "queue":
             driver = dashboard(request).driver
             rows = await fact(driver, lambda executor: executor.queues.list(cap=1, limit=_QUEUES))
             known = () if isinstance(rows, DatabaseError) else rows
             paused = [row for row in known if row.queue.paused_at]
-            # Of some, those without jobs may be paused for good.
-            names = [r.queue.name for r in paused if r.available or len(paused) == len(known)]
+            # Those that have no jobs and were paused before may be paused for good.
+            since = incident.opened_at - _MINUTE
+            mine = [r for r in paused if r.available or (r.queue.paused_at or since) > since]
+            names = [row.queue.name for row in mine]
+            if others := [row.queue.name for row in paused if row not in mine]:
+                stay = "stays" if len(others) == 1 else "stay"
+                hint = f"{among(others)} {stay} paused: nothing waits there."
+            idle = [row.queue.name for row in mine if not row.available]
+            if 0 < len(idle) < len(mine) < len(known):
+                were = "was" if len(idle) == 1 else "were"
+                hint = f"{among(idle)} {were} paused with them. {hint}".strip()
         if names:
             label = f"Resume {names[0] if len(names) == 1 else f'{len(names):,} queues'}"
             posted = tuple(("name", name) for name in names)
-            return Act(label=label, url=url(request, "queues.resume"), icon="play", posted=posted)
+            resume = url(request, "queues.resume")
+            return Act(label=label, url=resume, icon="play", posted=posted, hint=hint)
     return None
 
 
@@ -199,9 +215,16 @@ async def _all(
     asked = {"verb": name, "state": state.value, "q": query.format(JobFilter(terms=terms))}
     if verb.reruns:
         asked |= {"per_minute": str(max(60, count.value // _PACED_MINUTES)), "canary": str(_TRIED)}
+        label = f"{verb.label} {count_text(count)} at a pace"
+        hint = f"{label} tries {_TRIED} first, then the others within {_PACED_MINUTES} minutes."
+    else:
+        jobs = f"waiting {'job' if count.value == 1 else 'jobs'}"
+        label = f"{verb.label} {count_text(count)} {jobs}"
+        hint = f"{label} of {cut(kind)} if nobody needs them: they are not run any more."
     asked["next"] = request.url.path
     return Act(
-        label=f"{verb.label} {count_text(count)}{' at a pace' if verb.reruns else ''}",
+        label=label,
+        hint=hint,
         url=f"{url(request, 'jobs.bulk')}?{urlencode(asked)}",
         icon=verb.icon,
         dialog=True,

@@ -12,6 +12,7 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
+from riverui.domain.health import Cause
 from riverui.domain.time import aware_instant
 from riverui.errors import BadRequest
 from riverui.features.incidents.alerts.domain import Silence
@@ -31,6 +32,8 @@ _DAYS = timedelta(days=7)
 """Days on a page, and in an answer."""
 _INCIDENTS = 200
 """Most incidents on the timeline at once."""
+_LEADER = (Cause.LEADERLESS, Cause.NOBODY_WORKS)
+"""Causes that a leader's election may explain: of other incidents it is shown in no timeline."""
 _AROUND = timedelta(minutes=10)
 """Time before and after an incident whose events are shown with it."""
 
@@ -110,7 +113,8 @@ async def incident_timeline(request: Request, incident: Incident) -> list[Event]
     until = (incident.closed_at or datetime.now(UTC)) + _AROUND
     found = await events(request, incident.opened_at - _AROUND, until)
     own = url(request, "incidents.show", id=incident.id)
-    kept = [event for event in found if event.url != own]
+    led = incident.cause in _LEADER
+    kept = [event for event in found if event.url != own and (led or not event.election)]
     pending = [Deed.of(*deed) for deed in dashboard(request).deeds if incident.closed_at is None]
     kept += [
         Event(at=deed.at, icon="play", words=deed.words, user=deed.user, deed=True)

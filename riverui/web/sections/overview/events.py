@@ -26,8 +26,8 @@ async def events(request: Request, since: datetime, until: datetime) -> Sequence
         found += _pauses(row.queue, url(request, "queues.show", name=row.queue.name))
     leader = await fact(dashboard(request).driver, lambda executor: executor.leader.get())
     if leader is not None and not isinstance(leader, DatabaseError):
-        name, words = host(leader.leader_id), "was elected leader"
-        found.append(Event(at=leader.elected_at, icon="flag", name=name, words=words))
+        elected = partial(Event, icon="flag", words="was elected leader", election=True)
+        found.append(elected(at=leader.elected_at, name=host(leader.leader_id)))
     return [event for event in found if since <= event.at < until]
 
 

@@ -123,7 +123,8 @@ async def index(request: Request) -> Response:
     figures = await board.figures.read(window)
     queues, problem = await _queues(request)
     watch = board.get(INCIDENTS)
-    opened, report = await watch.open(), await watch.report.get()
+    # The report first: meanwhile an incident of it may be opened.
+    report, opened = await watch.report.get(), await watch.open()
     worst = sorted(opened.incidents, key=lambda found: (-found.level.badness, found.opened_at))
     calm, title, words = _standing(report, figures)
     if problem is not None:
@@ -160,7 +161,8 @@ def _standing(report: HealthReport, figures: Figures) -> tuple[bool, str, str]:
     suspect = next((finding for _, finding in troubles(report)), None)
     if suspect is not None:
         # A second look has to agree.
-        return False, f"Looking closer: {suspect.title}", suspect.headline or suspect.evidence
+        title = f"Looking closer: {suspect.title.rstrip('.')}?"
+        return False, title, suspect.headline or suspect.evidence
     unsure = [section for section in report.sections if section.level is not Level.OK]
     if unsure:
         others = " ".join(section.title for section in unsure[1:])
