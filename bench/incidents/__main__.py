@@ -6,31 +6,42 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from random import Random
 
 import click
 
-from bench.incidents.causes import CAUSES, ODDITIES
-from bench.incidents.play import MINUTES, Result, Server
+from bench.incidents.causes import BEFORE, CAUSES, ODDITIES
+from bench.incidents.play import MINUTES, Result, Server, possible
 from bench.incidents.reports import READERS
 from bench.incidents.score import score
 from riverui.demo.postgres import EmbeddedPostgres
 
 PAGE = Path("docs/dashboard/health-score.md")
-_NAMES = (*CAUSES, *ODDITIES)
+_ODDITIES = 4
+"""Oddities that are played on each background."""
+_MOST_TIMES = 10
+"""How many times as many backgrounds are tried at most, for incidents that few can have."""
 
 
 @click.command()
 @click.option("--backgrounds", "-n", default=50, help="How many random backgrounds.")
 @click.option("--first", default=0, help="The seed of the first background.")
-@click.option("--cause", "names", multiple=True, type=click.Choice(_NAMES), help="Only these.")
+@click.option(
+    "--cause", "names", multiple=True, type=click.Choice([*CAUSES, *ODDITIES]), help="Only these."
+)
 @click.option("--minutes", multiple=True, type=int, default=MINUTES, help="Only so long ago.")
 @click.option(
-    "--reader", "readers", multiple=True, type=click.Choice(list(READERS)), default=tuple(READERS)
+    "--reader",
+    "readers",
+    multiple=True,
+    type=click.Choice(list(READERS)),
+    help="By these; by default each case by one of them in turn.",
 )
 @click.option("--verbose", "-v", is_flag=True, help="Print what each report said.")
 @click.option("--misses", is_flag=True, help="Print what the reports said that were not right.")
@@ -59,15 +70,14 @@ def main(
             ).url
         pool = stack.enter_context(ProcessPoolExecutor(max_workers=jobs))
         seeds = range(first, first + backgrounds)
-        one = partial(
-            play, url, tuple(names or _NAMES), tuple(sorted(minutes)), tuple(readers or READERS)
-        )
-        for found in pool.map(one, seeds):
+        plan = dict.fromkeys(seeds, names) if names else _plan(seeds)
+        one = partial(play, url, tuple(sorted(minutes)), tuple(readers))
+        for found in pool.map(one, plan, plan.values()):
             results += found
             for result in found:
                 if verbose or (misses and (result.wrong or (result.shown and not result.right))):
                     click.echo(words(result))
-    table = score(results, backgrounds=backgrounds)
+    table = score(results)
     click.echo(table)
     click.echo(f"{time.monotonic() - began:.0f} s", err=True)
     if write:
@@ -77,22 +87,41 @@ def main(
 
 
 def play(
-    url: str, names: Sequence[str], minutes: Sequence[int], readers: Sequence[str], seed: int
+    url: str, minutes: Sequence[int], readers: Sequence[str], seed: int, names: Sequence[str]
 ) -> list[Result]:
-    """Return the results of all cases on one background."""
+    """Return the results of these cases on one background."""
 
     async def played() -> list[Result]:
         server = Server(url, f"bench_incidents_{os.getpid()}")
         await server.prepare()
         try:
             found = []
-            for name in names:
-                found += await server.play(name, seed, minutes, readers)
+            for number, name in enumerate(names, seed):
+                turn = readers or [list(READERS)[number % len(READERS)]]
+                found += await server.play(name, seed, minutes, turn)
             return found
         finally:
             await server.close()
 
     return asyncio.run(played())
+
+
+def _plan(seeds: range) -> Mapping[int, Sequence[str]]:
+    """Return what is played on each background: all incidents and some oddities, and on further
+    ones those incidents that some of the first cannot have, so that each has as many backgrounds.
+    """
+    plan: dict[int, Sequence[str]] = {}
+    wanted = Counter({name: len(seeds) for name in CAUSES})
+    for seed in range(seeds.start, seeds.start + _MOST_TIMES * len(seeds)):
+        found = [name for name in CAUSES if wanted[name] > 0 and possible(name, seed)]
+        wanted.subtract(found)
+        if seed in seeds:
+            odd = Random(f"oddities {seed}").sample(sorted(ODDITIES), _ODDITIES)
+            # Last those for which the background is written anew.
+            plan[seed] = [*CAUSES, *sorted(odd, key=lambda name: name in BEFORE)]
+        elif found:
+            plan[seed] = found
+    return plan
 
 
 def words(result: Result) -> str:

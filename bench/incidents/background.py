@@ -142,7 +142,7 @@ def make(seed: int) -> Background:
     """Return the background of this seed."""
     rng = Random(f"background {seed}")
     names = rng.sample(_QUEUES + tuple(f"queue_{n}" for n in range(4)), rng.randint(1, 12))
-    total = exp(rng.uniform(log(2), log(600)))
+    total = exp(rng.uniform(log(2), log(200)))
     count = max(len(names), round(exp(rng.uniform(0, log(40)))))
     words = rng.sample([f"{word}_{verb}" for word in _WORDS for verb in _VERBS], count)
     shares = [rng.paretovariate(0.8) ** 0.7 for _ in words]

@@ -1,4 +1,4 @@
--- Puts a database's clock forward by `ahead`, and the times of its sessions by `behind`, for whom looks in `public`
+-- Lets a database's clock stand at a time, and shifts the times of its sessions by `behind`, for whom looks in `public`
 -- before `pg_catalog`; and moves riverui's tables to `ours`, so that only those see them who look there.
 create schema ours;
 
@@ -12,15 +12,11 @@ begin
 end;
 $$;
 
-create function public.ahead() returns interval language sql immutable as $$ select interval '0' $$;
-
 create function public.behind() returns interval language sql immutable as $$ select interval '0' $$;
 
-create function public.now() returns timestamptz language sql stable
-as $$ select pg_catalog.now() + public.ahead() $$;
+create function public.now() returns timestamptz language sql stable as $$ select pg_catalog.now() $$;
 
-create function public.clock_timestamp() returns timestamptz language sql volatile
-as $$ select pg_catalog.clock_timestamp() + public.ahead() $$;
+create function public.clock_timestamp() returns timestamptz language sql volatile as $$ select public.now() $$;
 
 create view public.pg_stat_activity as
 select a.datid, a.datname, a.pid, a.usesysid, a.usename, a.application_name, a.client_addr, a.client_hostname,

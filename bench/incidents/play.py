@@ -16,7 +16,7 @@ from bench.incidents.background import Background, make
 from bench.incidents.case import Truth
 from bench.incidents.causes import BEFORE, CAUSES, ODDITIES
 from bench.incidents.figures import Minutes, earlier
-from bench.incidents.reports import Problem, problems, report
+from bench.incidents.reports import PATIENCE, Problem, problems, report
 from bench.incidents.rows import (
     CLOCK,
     Connection,
@@ -52,7 +52,8 @@ class Result(Struct, frozen=True, kw_only=True):
     reader: str
     healthy: bool
     shown: bool
-    right: bool
+    right: Sequence[str]
+    """Causes that were said, with the right name."""
     wrong: Sequence[str]
     """Causes that were said and are not true."""
     headline: str
@@ -88,17 +89,13 @@ class Server:
         self, name: str, seed: int, minutes: Sequence[int], readers: Sequence[str]
     ) -> list[Result]:
         """Play a case on a background; nothing if the background cannot have it."""
-        world = World(_background(name, seed), Random(f"{name} {seed}"))
-        truth: Truth | None = Truth()
-        if name in CAUSES:
-            truth = CAUSES[name](world)
-        else:
-            ODDITIES[name](world)
-        if truth is None:
+        found = _case(name, seed)
+        if found is None:
             return []
+        world, truth = found
         await self._fill(_background(name, seed), name if name in BEFORE else "")
         await self._make("_case", f"{self._name}_background")
-        found: list[Result] = []
+        results: list[Result] = []
         async with await self.connect("_case") as connection:
             case = _Case(self, connection, world, self._start)
             async with case.sessions():
@@ -107,8 +104,8 @@ class Server:
                         await case.show(minute * 60.0)
                         for reader in readers:
                             heard = await case.report(reader)
-                            found.append(_judged(name, seed, minute, reader, truth, heard))
-        return found
+                            results.append(_judged(name, seed, minute, reader, truth, heard))
+        return results
 
     async def _fill(self, background: Background, variant: str) -> None:
         """Make the database of a background, unless it is there."""
@@ -172,8 +169,8 @@ class _Case:
         self._minutes = Minutes(jobs, start)
         self._stored = 0
         self._at = 0.0
-        self._alone = connect(server.url("_case", _ALONE), max_size=3)
-        self._ours = connect(server.url("_case", _OURS), max_size=3)
+        self._alone = connect(server.url("_case", _ALONE), max_size=3, page_timeout=PATIENCE)
+        self._ours = connect(server.url("_case", _OURS), max_size=3, page_timeout=PATIENCE)
         self._rng = Random(f"case {world.background.seed}")
 
     @contextlib.asynccontextmanager
@@ -208,8 +205,7 @@ class _Case:
         """Return what a reader reports."""
         now = self._start + timedelta(seconds=self._at)
         ours, settled = reader == "ours", self._minutes.settled(self._at)
-        ahead, behind = now - datetime.now(UTC), self._start - self._begun
-        await set_clock(self._connection, ahead=ahead, behind=behind)
+        await set_clock(self._connection, now, behind=self._start - self._begun)
         driver = self._ours if ours else self._alone
         if ours and (new := settled[self._stored :]):
             async with driver.transaction() as transaction:
@@ -217,6 +213,21 @@ class _Case:
             self._stored = len(settled)
         running = settled if reader == "dashboard" else None
         return await report(driver, now, minutes=running)
+
+
+def possible(name: str, seed: int) -> bool:
+    """Return whether this background can have this incident."""
+    return _case(name, seed) is not None
+
+
+def _case(name: str, seed: int) -> tuple[World, Truth] | None:
+    """Return what an incident or oddity changes, and its truth; None if it is not possible."""
+    world = World(_background(name, seed), Random(f"{name} {seed}"))
+    if name in ODDITIES:
+        ODDITIES[name](world)
+        return world, Truth()
+    truth = CAUSES[name](world)
+    return None if truth is None else (world, truth)
 
 
 def _background(name: str, seed: int) -> Background:
@@ -244,11 +255,11 @@ def _judged(
     causes = (truth.alone if reader != "ours" else ()) or truth.causes
     names = [str(truth.job.id)] if truth.job else truth.names
     true = {*truth.also, *truth.causes, *(["late"] if truth.causes else [])}
-    right, wrong, said = False, [], problems(heard)
+    right, wrong, said = [], [], problems(heard)
     for problem in said:
         named = not names or any(each in problem.words for each in names)
         if problem.cause in causes and named:
-            right = True
+            right.append(problem.cause)
         elif problem.cause in causes or problem.cause not in true:
             wrong.append(problem.cause)
     return Result(

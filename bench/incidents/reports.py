@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from riverui.actions.health import health_report
 from riverui.actions.report_list import MARKS
@@ -13,6 +14,7 @@ from riverui.domain.findings import Finding, Result
 from riverui.domain.health import HealthReport
 from riverui.features.figures.domain import Rollup
 from riverui.features.figures.reader.figure_reader import FigureReader
+from riverui.features.figures.reader.limits import FigureLimits
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
 
@@ -24,6 +26,10 @@ READERS = {
 """A command on River's tables alone, one with riverui's tables as well, and a dashboard that has
 been running since before the incident began; in words.
 """
+
+PATIENCE = timedelta(minutes=1)
+"""For each statement: how busy this machine is should not change what is found."""
+_LIMITS = FigureLimits(timeout=PATIENCE, slice_seconds=PATIENCE.total_seconds())
 
 
 class Problem(Struct, frozen=True):
@@ -40,13 +46,15 @@ async def report(
     """Return the report at this time, which the database's clock shows. `minutes` are those that
     the dashboard has in its memory; None if a command begins to read.
     """
-    figures = FigureReader(driver, DashboardConfig())
+    figures = FigureReader(driver, DashboardConfig(page_timeout=PATIENCE), _LIMITS)
     collector = figures.collector
     try:
         await collector.tick()
         for rollup in minutes or ():
             if rollup.at >= collector.recent.first:
-                collector.recent.load(rollup)
+                # Inserted jobs are counted from rows.
+                pairs = {pair: replace(tally, inserted=0) for pair, tally in rollup.pairs.items()}
+                collector.recent.load(replace(rollup, pairs=pairs))
         while not collector.complete:
             while await collector.fill():
                 pass

@@ -214,15 +214,21 @@ def _slots(world: World, client: Client, at: float) -> str:
     return json.dumps({**queues, "": {"kinds": sorted(kinds - untaken)}})
 
 
-async def set_clock(connection: Connection, *, ahead: timedelta, behind: timedelta) -> None:
-    """Put the database's clock forward, and the times of its sessions."""
-    for name, by in (("ahead", ahead), ("behind", behind)):
+async def set_clock(connection: Connection, now: datetime, *, behind: timedelta) -> None:
+    """Let the database's clock stand at this time, however long a report takes on this machine, and
+    shift the times of its sessions.
+    """
+    for name, returns, value in (
+        ("now", "timestamptz", now.isoformat()),
+        ("behind", "interval", f"{behind.total_seconds():.6f} seconds"),
+    ):
         await connection.execute(
             sql.SQL(
-                "create or replace function public.{}() returns interval language sql immutable"
-                " as {}"
+                "create or replace function public.{}() returns {} language sql {} as {}"
             ).format(
                 sql.Identifier(name),
-                sql.Literal(f"select interval '{by.total_seconds():.6f} seconds'"),
+                sql.SQL(returns),
+                sql.SQL("stable" if name == "now" else "immutable"),
+                sql.Literal(f"select {returns} '{value}'"),
             )
         )

@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from random import Random
 
-from bench.incidents.background import AFTER, RECENT, Background, Kind
+from bench.incidents.background import AFTER, MINUTE, RECENT, Background, Kind
 
 _POLL = 0.15
 """Seconds between an insert and its fetch on average."""
@@ -109,6 +109,7 @@ class World:
         """Kind → when how many times as many jobs of it come."""
         self.added: list[Job] = []
         """Further jobs that are to be worked."""
+        self._played: list[Job] = []
         self.made: list[Job] = []
         """Jobs that are complete as they are."""
 
@@ -122,7 +123,38 @@ class World:
             self._work(queue, own)
         found += self.made
         found.sort(key=lambda job: job.created)
+        self._played = found
         return found
+
+    def waits(self, queue: str, minutes: float) -> float:
+        """Return how many minutes the oldest job of a queue waits, so long after the beginning."""
+        at = minutes * MINUTE
+        due = [
+            job.due if len(done) == len(job.attempts) else job.attempts[len(done)].due
+            for job in self._played
+            if job.kind.queue == queue and job.created <= at < job.cancelled
+            if (done := [attempt for attempt in job.attempts if attempt.start <= at]) is not None
+            if not done or (done[-1].end <= at and done[-1].state == "retryable")
+        ]
+        return max((at - each) / MINUTE for each in (at, *due))
+
+    def hung(self, kind: Kind, minutes: float, *, longer: float) -> int:
+        """Return how many jobs of a kind that never end have run for longer than so many seconds,
+        so long after the beginning.
+        """
+        until = minutes * MINUTE - longer
+        return sum(
+            job.kind is kind and any(a.start < until and a.end == inf for a in job.attempts)
+            for job in self._played
+        )
+
+    def failed(self, kind: Kind, minutes: float) -> int:
+        """Return how many jobs of a kind have failed so long after the beginning."""
+        return sum(
+            any(attempt.error and 0 <= attempt.end <= minutes * MINUTE for attempt in job.attempts)
+            for job in self._played
+            if job.kind is kind
+        )
 
     def _inserted(self) -> Iterator[Job]:
         rng, background = self.rng, self.background

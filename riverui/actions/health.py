@@ -213,13 +213,14 @@ async def _closer(reader: FactReader, figures: FigureReader | None, facts: Healt
             name = row.queue.name
             if name not in facts.queue_hours:
                 facts.queue_hours[name] = await figures.read(_HOUR, queue=name)
-    late = [queue.name for queue in late_queues(facts)[:_LATE]]
-    # Who takes jobs of a queue shows whether clients live that hold some of it for too long.
-    late += suspect_queues(facts)[:_LATE]
-    late = [name for name in dict.fromkeys(late) if name not in facts.waiting]
-    if late:
-        found = await reader.fact(lambda db: HealthStore(db).health_waiting(late, now=facts.now))
-        for name in late:
+    wrong = _wrong(facts)
+    if suspect_queues(facts) and not isinstance(facts.queues, Unread):
+        # Who takes jobs of any queue shows whether clients live that hold some for too long.
+        wrong += [row.queue.name for row in facts.queues[:_WAITING]]
+    names = [name for name in dict.fromkeys(wrong) if name not in facts.waiting]
+    if names:
+        found = await reader.fact(lambda db: HealthStore(db).health_waiting(names, now=facts.now))
+        for name in names:
             facts.waiting[name] = found if isinstance(found, Unread) else found[name]
     if figures is not None and not isinstance(facts.hour, Unread):
         for kind in _suspects(facts, facts.hour):
@@ -227,18 +228,25 @@ async def _closer(reader: FactReader, figures: FigureReader | None, facts: Healt
                 facts.kind_hours[kind] = await figures.read(_HOUR, kind=kind)
 
 
+def _wrong(facts: HealthFacts) -> list[str]:
+    """Return the queues that are late or have jobs that run too long."""
+    return [queue.name for queue in late_queues(facts)[:_LATE]] + suspect_queues(facts)[:_LATE]
+
+
 def _suspects(facts: HealthFacts, hour: Figures) -> list[str]:
     """Return the kinds whose own figures may show a cause: those that fail most, and in each late
     queue those with most waiting and most running jobs.
     """
     kinds = dict.fromkeys(failing_kinds(hour.pairs, _KINDS))
-    for name, found in facts.waiting.items():
+    wrong = _wrong(facts)
+    for name in wrong:
+        found = facts.waiting_in(name)
         if not isinstance(found, Unread) and found.kinds:
             kinds[max(found.kinds, key=lambda kind: found.kinds[kind].jobs)] = None
         spent = Counter({kind: t.run.sum_us for (of, kind), t in hour.pairs.items() if of == name})
         kinds.update(dict.fromkeys(kind for kind, _ in spent.most_common(2)))
     if not isinstance(facts.running, Unread):
-        for name in facts.waiting:
+        for name in wrong:
             held = Counter(job.kind for job in facts.running.jobs if job.queue == name)
             kinds.update(dict.fromkeys(kind for kind, _ in held.most_common(1)))
         running = Counter(job.kind for job in facts.running.jobs)

@@ -78,8 +78,12 @@ class Sketch:
 
     def merge(self, other: Sketch) -> None:
         """Add the spans of another sketch."""
-        for found, n in other.counts.items():
-            self.counts[found] = self.counts.get(found, 0) + n
+        counts = self.counts
+        if counts:
+            for found, n in other.counts.items():
+                counts[found] = counts.get(found, 0) + n
+        else:
+            counts.update(other.counts)
         self.sum_us += other.sum_us
         self.max_us = max(self.max_us, other.max_us)
 

@@ -236,6 +236,24 @@ INCIDENTS: Mapping[str, tuple[HealthFacts, str, str]] = {
         "warn flood: flood. kind hook. jobs hook",
         "hook floods queue mail.",
     ),
+    "a flood of long jobs, behind which more short ones wait": (
+        holding(
+            waiting(300, {"hook": (100, 0), "mail_send": (200, 0)}),
+            kind_hours={"hook": figures(lambda _: tally(2))},
+            hour=figures(pairs={("mail", "hook"): tally(30, run=20 * SECOND)}),
+        ),
+        "warn flood: flood. kind hook. jobs hook",
+        "It owns 91 % of the work that waits: 112 came in 5 m 0 s, usually 10.",
+    ),
+    "the only job that runs in a late queue hangs": (
+        holding(
+            waiting(60, {"mail_send": (60, 0)}),
+            running=jobs(*running(age=4 * MINUTE)),
+            kind_hours={"mail_send": figures(lambda ago: tally(10) if ago > 5 else Tally())},
+        ),
+        "warn slow_kind: held. kind mail_send. jobs mail_send",
+        "and is all that runs in queue mail.",
+    ),
     "a kind got slow": (
         holding(waiting(80, {"mail_send": (80, 0)}), kind_hours={"mail_send": figures(slow)}),
         "warn slow_kind: held. kind mail_send. jobs mail_send",
@@ -280,6 +298,16 @@ INCIDENTS: Mapping[str, tuple[HealthFacts, str, str]] = {
         facts(lost=LostJobs(jobs=POISON, whole=False)),
         "critical poison_job: poison. job 42. job 42",
         "Job 42 kills its workers. It is of kind parse, was lost with its worker 3 times",
+    ),
+    "a poison job whose rescues count as failures": (
+        facts(
+            lost=LostJobs(jobs=[lost(42, 12, MINUTE)], whole=True),
+            hour=figures(lambda ago: tally(20, 1) if ago < 12 else tally(20)),
+            kind_hours={"parse": figures(lambda ago: tally(2, 1) if ago < 12 else tally(2))},
+            failed_jobs={"parse": 1, "mail_send": 3},
+        ),
+        "critical poison_job: poison. job 42. job 42",
+        "Job 42 (parse) was lost with its worker 12 times",
     ),
     "old figures": (
         facts(hour=figures(read_at=NOW - 61 * SECOND, trouble="The database is away.")),
@@ -578,6 +606,7 @@ def test_a_kind_that_somebody_may_work() -> None:
     held: list[RunningJob] = [*running(7), *running(1, kind="orphan")]
     few = waiting(2, {"orphan": (2, 0)})
     assert judge(holding(orphans(overtaken=4))).cause is not Cause.UNKNOWN_KIND
+    assert judge(holding(orphans(overtaken=2), running=jobs())).cause is Cause.UNKNOWN_KIND
     runs = judge(holding(orphans(overtaken=9), running=jobs(*held)))
     assert runs.cause is not Cause.UNKNOWN_KIND
     # Whether the kind that waits most is worked is known only if it was seen.
@@ -627,7 +656,15 @@ def test_shares_in_words() -> None:
     ]
 
 
-@given(anything(HealthFacts, now=st.just(NOW), queue_cap=st.just(1_000), queue_limit=st.just(200)))
+@given(
+    anything(
+        HealthFacts,
+        now=st.just(NOW),
+        queue_cap=st.just(1_000),
+        queue_limit=st.just(200),
+        sums=st.builds(dict),
+    )
+)
 @settings(max_examples=scaled(100, 300), deadline=None)
 def test_whatever_is_found_holds_together(given_facts: HealthFacts) -> None:
     report = judge(given_facts)

@@ -137,8 +137,7 @@ def hang(world: World) -> Truth | None:
         names=[kind.name],
         also=["limits", "nobody_works", "falling_behind"],
         shown=lambda minutes: (
-            min(pace * minutes, slots) >= min(2, slots)
-            and minutes * MINUTE >= max(20 * kind.run, 90)
+            world.hung(kind, minutes, longer=max(20 * kind.run, 90)) >= min(2, slots)
         ),
     )
 
@@ -172,11 +171,11 @@ def _overload(
             world.runs[kind.name] = lambda start, run: run if start < 0 else run * times
         elif not kind.every:
             world.rates[kind.name] = ((0.0, inf), times)
-    return _behind(world, queue, load)
+    return _behind(world, queue)
 
 
-def _behind(world: World, queue: str, load: float) -> Truth:
-    """Return the truth of a queue that gets so many times what its clients can work."""
+def _behind(world: World, queue: str) -> Truth:
+    """Return the truth of a queue that gets more than its clients can work."""
     kinds = world.background.of(queue)
     most = max(kinds, key=lambda kind: kind.rate * kind.mean_run)
     pace = world.background.pace(queue)
@@ -186,8 +185,7 @@ def _behind(world: World, queue: str, load: float) -> Truth:
         causes=[*causes, *(["flood", "slow_kind"] if one else [])],
         names=[queue, *([most.name] if one else [])],
         also=["flood", "slow_kind"],
-        # The oldest job waits for the share of the time that could not be worked.
-        shown=lambda minutes: minutes * (load - 1) / load >= 1.5 and pace * minutes >= 10,
+        shown=lambda minutes: world.waits(queue, minutes) >= 1.5 and pace * minutes >= 10,
     )
 
 

@@ -91,10 +91,9 @@ def burst(world: World) -> None:
 
 
 def empty_paused_queue(world: World) -> None:
-    """Pause a queue for which no job comes."""
-    queue = world.rng.choice(world.background.queues)
-    for kind in world.background.of(queue):
-        kind.rate, kind.every = 1e-9, 0.0
+    """Pause a queue for which no job comes any more."""
+    queue = "retired"
+    world.background.kinds.append(Kind(name="old", queue=queue, rate=1e-9, run=1.0, spread=0.3))
     world.paused[queue] = -10 * MINUTE
     world.stops[queue] = (-10 * MINUTE, inf)
 

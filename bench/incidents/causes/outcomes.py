@@ -35,15 +35,15 @@ def _fails(world: World, causes: list[str], alone: list[str] | None = None) -> T
     if not found:
         return None
     kind = world.rng.choice(found)
+    usual = kind.rate * world.background.share_of_day(0) * kind.failing
     share = world.rng.choice((0.3, 0.5, 0.8, 1.0, 1.0))
     world.fails[kind.name] = ((0.0, inf), share, world.rng.choice(_BUGS))
-    more = kind.rate * world.background.share_of_day(0) * (share - kind.failing)
     return Truth(
         causes=causes,
         alone=alone or causes,
         names=[kind.name],
         also=["retry_storm", "limits"],
-        shown=lambda minutes: more * minutes >= 5,
+        shown=lambda minutes: world.failed(kind, minutes) - usual * minutes >= 5,
     )
 
 

@@ -50,11 +50,18 @@ def lost_client(world: World) -> Truth | None:
     # the others are Go's.
     world.reports = {client.id} if background.reporting else set()
     slow = kind.run * 8
-    others = sum(c.slots.get(queue, 0) for c in background.clients if c is not client)
+    left = {
+        name: sum(c.slots.get(name, 0) for c in background.clients if c is not client)
+        for name in client.slots
+    }
+    also = [] if left[queue] else ["nobody_works"]
+    if any(background.load(name) > 0.8 * slots for name, slots in left.items()):
+        # The others have too few slots without it.
+        also += ["limits", "falling_behind"]
     return Truth(
         causes=["lost_client"],
         names=[client.id, client.id.split("_")[0]],
-        also=[] if others else ["nobody_works"],
+        also=also,
         shown=lambda minutes: minutes * 60 > slow and background.pace(queue) * minutes >= 5,
     )
 

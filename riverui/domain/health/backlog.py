@@ -29,7 +29,7 @@ from riverui.domain.findings import (
 from riverui.domain.health import Cause
 from riverui.domain.health.baseline import FEWEST_ENDS, Baseline, Subject, subject_of
 from riverui.domain.health.facts import FIRST, HealthFacts, QueueWaiting, WaitingKind
-from riverui.domain.health.lost import hanging
+from riverui.domain.health.lost import hanging, overrun
 from riverui.domain.health.queues import LateQueue, unreported, unworked, wait, worked
 from riverui.domain.health.slow import SLOW_CURE, runs
 from riverui.domain.health.usual import RECENT, percent, usual, within
@@ -69,6 +69,12 @@ class _Backlog(Struct, frozen=True, kw_only=True):
         """Return whether jobs of a kind have ended in the queue."""
         hour = self.facts.hour
         return not isinstance(hour, Unread) and (self.name, kind) in hour.pairs
+
+    def mean_run(self, kind: str) -> float:
+        """Return how many seconds a job of a kind has run on average; 1 if that is unknown."""
+        hour = self.facts.hour
+        tally = None if isinstance(hour, Unread) else hour.pairs.get((self.name, kind))
+        return tally.run.sum_us / tally.run.n / 1e6 if tally and tally.run.n else 1.0
 
     def jobs(self, kind: str = "", *, state: str = "available") -> Link:
         """Return where its jobs are listed, of one kind if it is given."""
@@ -150,7 +156,7 @@ def _retries(queue: _Backlog) -> Finding:
     kinds, total = waiting.kinds, waiting.jobs
     count = sum(found.retries for found in kinds.values())
     if count < total * CULPRIT_SHARE:
-        total, count = min(total, FIRST), waiting.first
+        total, count = min((total + 1) // 2, FIRST), waiting.first
     many = f"{count:,}" if count else "None"
     evidence = f"{many} of the {total:,} jobs that come next have been tried before."
     if total < FEWEST_ENDS or count < total * CULPRIT_SHARE:
@@ -172,25 +178,39 @@ def _retries(queue: _Backlog) -> Finding:
 
 
 def _flood(queue: _Backlog) -> Finding:
-    """Return whether most waiting jobs are of one kind, and far more than usual have come since the
-    queue is late.
+    """Return whether most waiting jobs, or most of the work that waits, is of one kind, of which
+    far more than usual has come since the queue is late.
     """
-    facts, waiting = queue.facts, queue.waiting
+    waiting = queue.waiting
     if not waiting.jobs:
         return passed("None of its jobs wait any more.")
-    if facts.looking:
-        return unknown(facts.looking)
-    kind, owned = _most(waiting)
-    share = owned.jobs / waiting.jobs
-    if share < CULPRIT_SHARE:
-        return passed(f"No kind makes up half of what waits; {cut(kind)} has the most.")
+    if queue.facts.looking:
+        return unknown(queue.facts.looking)
+    jobs = {kind: float(found.jobs) for kind, found in waiting.kinds.items()}
+    work = {kind: jobs[kind] * queue.mean_run(kind) for kind in jobs}
+    finding = passed(f"No kind makes up half of what waits; {cut(_most(waiting)[0])} has the most.")
+    for parts, what in ((jobs, "what waits"), (work, "the work that waits")):
+        kind = max(parts, key=lambda kind: parts[kind])
+        share = parts[kind] / max(sum(parts.values()), 1e-9)
+        if share >= CULPRIT_SHARE:
+            finding = _flooded(queue, kind, share, what)
+            if finding.result is Result.FAILED:
+                break
+    return finding
+
+
+def _flooded(queue: _Backlog, kind: str, share: float, what: str) -> Finding:
+    """Return whether far more jobs than usual of a kind have come, which is this share of what
+    waits.
+    """
+    facts = queue.facts
     # What comes within a minute waits from the next one on.
     since = queue.late.since - _MINUTE
     own, every = Subject("kind", kind), Subject("queue", queue.name)
     now, usually = within(facts, own, since=since), usual(facts, own, since)
     if now is None:
         return unknown(f"How many {cut(kind)} come was not measured.")
-    came = max(now.inserted, round(now.ended + owned.jobs))
+    came = max(now.inserted, now.ended + queue.waiting.kinds[kind].jobs)
     normal = _normal(usually, facts.now - since)
     numbers = f"{came:,} came in {duration(facts.now - since)}, usually {normal:,.0f}"
     if came < FEWEST_ENDS or came < max(normal, 1.0) * FLOOD_TIMES:
@@ -200,7 +220,7 @@ def _flood(queue: _Backlog) -> Finding:
     if normal_others >= FEWEST_ENDS and others / normal_others * 2 > came / max(normal, 1.0):
         return passed(f"{cut(kind)}: {numbers}. All others come more often, too.")
     much = "all" if share == 1 else percent(share)
-    owns = f"{numbers}; {much} of what waits is of this kind."
+    owns = f"{numbers}; {much} of {what} is of this kind."
     return Finding(
         level=queue.level,
         evidence=f"{cut(kind)}: {owns}",
@@ -226,16 +246,19 @@ def _slow(queue: _Backlog) -> Finding:
     if facts.looking:
         return unknown(facts.looking)
     slots, hung = Counter(job.kind for job in own), hanging(facts)
+    stuck = [job for job in overrun(facts) if job.queue == queue.name]
+    if stuck and len(stuck) == len(own):
+        # Nothing else of the queue runs: already one such job hangs.
+        hung = {kind: [job for job in stuck if job.kind == kind] for kind in slots}
     found = {kind: runs(facts, kind, hung.get(kind, ())) for kind in _holders(queue, slots)}
     slow = [each for each in found.values() if each is not None and each.slow]
     if not slow:
         words = [f"{cut(each.kind)} {each.words}" for each in found.values() if each is not None]
         return passed(f"{words[0]}.") if words else unknown("How long its jobs run is not known.")
     worst = max(slow, key=lambda each: slots[each.kind])
-    holds = (
-        f"{worst.words}, and holds {slots[worst.kind]:,} of {counted(len(own), 'job')} that run in"
-        f" queue {cut(queue.name)}."
-    )
+    share = f"holds {slots[worst.kind]:,} of {len(own):,} jobs that run"
+    what = share if len(own) > 1 else "is all that runs"
+    holds = f"{worst.words}, and {what} in queue {cut(queue.name)}."
     return Finding(
         level=queue.level,
         evidence=f"{cut(worst.kind)} {holds}",

@@ -56,7 +56,7 @@ class WaitingKind(Struct, frozen=True, kw_only=True):
 
 
 FIRST = 300
-"""Jobs of a queue that come first: some minutes of work."""
+"""Most jobs of a queue that come first, which are half of those that wait: what delays others."""
 
 
 class QueueWaiting(Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ class QueueWaiting(Struct, frozen=True, kw_only=True):
     cap: int
     """The most that were read."""
     first: int = 0
-    """How many of those that come first were tried before, of `FIRST`."""
+    """How many of those that come first were tried before."""
     kinds: Mapping[str, WaitingKind]
     """The next jobs by kind."""
     takers: Mapping[str, datetime]
@@ -182,6 +182,15 @@ class UsualHour(Struct, frozen=True, kw_only=True):
     """The number of the last seven days with figures of that hour."""
 
 
+class Sum(Struct, frozen=True, kw_only=True):
+    """The sum of some figures."""
+
+    of: Sequence[object]
+    """What was read: it is of no use once more is."""
+    tally: Tally
+    span: timedelta
+
+
 class HealthFacts(Struct, kw_only=True):
     """The facts at one time, filled in one by one; those that could not be read are `Unread`."""
 
@@ -224,6 +233,8 @@ class HealthFacts(Struct, kw_only=True):
     kind_weeks: dict[str, UsualHour] = {}
     past: dict[Subject, Sequence[PastColumn]] = {}
     """The hours before the last one."""
+    sums: dict[tuple[Subject, datetime | None, datetime | None], Sum] = {}
+    """Sums by subject, beginning and end, so that none is added up twice."""
     reporting: Mapping[str, ReportingClient] = {}
     """Clients that send heartbeats, by id."""
     errors: Sequence[str] | Unread = ()

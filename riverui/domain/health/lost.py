@@ -105,6 +105,10 @@ def lost_clients(facts: HealthFacts) -> Mapping[str, Holder]:
 def hanging(facts: HealthFacts) -> Mapping[str, Sequence[RunningJob]]:
     """Return the kinds that hang, with such jobs: they run too long while their clients live."""
     every, lost = holders(facts), lost_clients(facts)
+    signs = [holder.seen_at for holder in every.values() if holder.seen_at is not None]
+    if not facts.leads and signs and facts.now - max(signs) >= NOT_TAKEN_AFTER / 2:
+        # Nobody leads or takes jobs: all may be gone.
+        return {}
     found: dict[str, list[RunningJob]] = {}
     for holder in every.values():
         if holder.client not in lost:

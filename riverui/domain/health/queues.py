@@ -35,6 +35,8 @@ _OVERTAKEN = 5
 """How many younger jobs must be taken before the oldest of a kind until the kind counts as not
 worked: clients skip fewer for a locked row or a limit.
 """
+_OVERTAKEN_IDLE = 2
+"""The same if nothing of the queue runs, so that no limit holds the kind up."""
 _SHORT = timedelta(seconds=5)
 """Shorter waits do not begin a delay: clients poll every second, and the leader every 5 seconds."""
 _LAG = timedelta(seconds=20)
@@ -190,8 +192,17 @@ def unworked(facts: HealthFacts, queue: str) -> frozenset[str]:
         return frozenset()
     kinds = frozenset(waiting.kinds)
     if unreported(facts, queue, waiting):
-        kinds = frozenset(k for k in kinds if waiting.kinds[k].overtaken >= _OVERTAKEN)
+        fewest = _OVERTAKEN if _runs(facts, queue) else _OVERTAKEN_IDLE
+        kinds = frozenset(k for k in kinds if waiting.kinds[k].overtaken >= fewest)
     return kinds - worked(facts, queue)
+
+
+def _runs(facts: HealthFacts, queue: str) -> bool:
+    """Return whether jobs of a queue may be running."""
+    running = facts.running
+    if isinstance(running, Unread) or running.full:
+        return True
+    return any(job.queue == queue for job in running.jobs)
 
 
 def only_unworked(facts: HealthFacts, queue: str) -> bool:

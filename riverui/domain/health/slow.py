@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from math import sqrt
 
 from msgspec import Struct
 
+from riverui.domain.figures import Tally
 from riverui.domain.findings import (
     Finding,
     Level,
@@ -24,7 +26,6 @@ from riverui.domain.health.change import Counts, calm, long_ones, rise
 from riverui.domain.health.facts import HealthFacts, RunningJob
 from riverui.domain.health.lost import hanging, overrun
 from riverui.domain.health.usual import columns, kept, usual, within
-from riverui.domain.sketch import Sketch
 from riverui.domain.text import counted
 from riverui.domain.time import duration
 
@@ -83,7 +84,10 @@ def runs(facts: HealthFacts, kind: str, hung: Sequence[RunningJob] = ()) -> Kind
     usually = calm(known, lambda column: column.tally.run)
     if usually is None:
         return None
-    long = max(usually * _LONG_TIMES, _MOMENT)
+    newest = (within(facts, subject, since=facts.now - _NEWEST) or Tally()).run.quantile(0.5)
+    # What is nearer to the newest runs than to the usual ones, if those are far apart.
+    nearer = sqrt(newest / usually) if newest and usually else 0.0
+    long = max(usually * max(_LONG_TIMES, nearer), _MOMENT)
     overdue = [age for age in _ages(facts, kind, hung) if age > long]
     counts = long_ones(known, lambda column: column.tally.run, long)
     counts.append(Counts(facts.now, len(overdue), len(overdue)))
@@ -96,14 +100,13 @@ def runs(facts: HealthFacts, kind: str, hung: Sequence[RunningJob] = ()) -> Kind
     if before is None or before.run_median is None:
         return None
     since = facts.now - _NEWEST if began is None else max(began, facts.now - _NEWEST)
-    tally = within(facts, subject, since=since)
-    newest = Sketch() if tally is None else tally.run
+    times = (within(facts, subject, since=since) or Tally()).run.copy()
     for age in overdue:
-        newest.add(age)
+        times.add(age)
     return KindRuns(
         kind=kind,
         hung=len(hung),
-        now=newest.quantile(0.5) or before.run_median,
+        now=times.quantile(0.5) or before.run_median,
         usual=before,
         normal=before.run_median,
         began=began,

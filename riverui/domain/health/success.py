@@ -30,7 +30,7 @@ from riverui.domain.findings import (
 from riverui.domain.health import Cause
 from riverui.domain.health.baseline import Baseline, Subject
 from riverui.domain.health.change import Counts, over, rise
-from riverui.domain.health.facts import HealthFacts
+from riverui.domain.health.facts import HealthFacts, LostJob
 from riverui.domain.health.queues import any_waits
 from riverui.domain.health.usual import (
     ALL,
@@ -119,6 +119,11 @@ def _failing(facts: HealthFacts, subject: Subject = ALL) -> _Failing:
     first = (since or facts.now - RECENT) - timedelta(minutes=1)
     named = facts.failed_jobs if subject == ALL else {subject.name}
     jobs = [at for kind in named for at in facts.failed_jobs.get(kind, ()) if at > first]
+    # That a client was lost, again and again with the same job, is another problem.
+    rescues = sum(
+        job.rescues for job in _poisoned(facts) if subject in (ALL, Subject("kind", job.kind))
+    )
+    now = replace(now, failed=max(0, now.failed - rescues))
     before = usual(facts, subject, began)
     return _Failing(
         name=subject.name,
@@ -285,14 +290,7 @@ def _errors(facts: HealthFacts) -> str:
 
 def _poison(facts: HealthFacts) -> Finding:
     """Return whether a job has been lost with its worker again and again."""
-    lost = known(facts.lost)
-    found = [
-        job
-        for job in lost.jobs
-        if job.rescues >= POISONED_FROM
-        and job.attempted_at is not None
-        and facts.now - job.attempted_at <= POISONED_WITHIN
-    ]
+    lost, found = known(facts.lost), _poisoned(facts)
     if not found:
         if not lost.whole:
             return unknown("More jobs wait to be tried again than were looked at.")
@@ -317,6 +315,19 @@ def _poison(facts: HealthFacts) -> Finding:
         began=worst.attempted_at,
         link=Link(label="Open the job", page="job", name=str(worst.id)),
     )
+
+
+def _poisoned(facts: HealthFacts) -> list[LostJob]:
+    """Return the jobs that have recently been lost with their workers several times."""
+    if isinstance(facts.lost, Unread):
+        return []
+    return [
+        job
+        for job in facts.lost.jobs
+        if job.rescues >= POISONED_FROM
+        and job.attempted_at is not None
+        and facts.now - job.attempted_at <= POISONED_WITHIN
+    ]
 
 
 _CHECKS: Sequence[Check[HealthFacts]] = (

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from riverui.domain.figures import Figures, PastColumn, Tally
 from riverui.domain.findings import Level, Unread
 from riverui.domain.health.baseline import Baseline, Subject
-from riverui.domain.health.facts import HealthFacts, UsualHour
+from riverui.domain.health.facts import HealthFacts, Sum, UsualHour
 from riverui.domain.time import duration
 
 RECENT = timedelta(minutes=15)
@@ -101,12 +101,32 @@ def within(
     facts: HealthFacts, subject: Subject = ALL, *, since: datetime | None = None
 ) -> Tally | None:
     """Return the figures since then, by default within RECENT; None if there are none."""
-    since, total, known = since or facts.now - RECENT, Tally(), False
+    found = _sum(facts, subject, since=since or facts.now - RECENT)
+    return found.tally if found.span else None
+
+
+def _sum(
+    facts: HealthFacts,
+    subject: Subject,
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> Sum:
+    """Return the sum of the columns that reach beyond `since` and end by `until`. It is kept: its
+    tally may not be changed.
+    """
+    read = (facts.hour, facts.past.get(ALL), facts.past.get(subject), _hour(facts, subject))
+    kept = facts.sums.get((subject, since, until))
+    if kept is not None and all(a is b for a, b in zip(kept.of, read, strict=True)):
+        return kept
+    total, span = Tally(), timedelta(0)
     for column in columns(facts, subject):
-        if column.at > since - column.span:
+        end = column.at + column.span
+        if (since is None or end > since) and (until is None or end <= until):
             total.merge(column.tally)
-            known = True
-    return total if known else None
+            span += column.span
+    found = facts.sums[subject, since, until] = Sum(of=read, tally=total, span=span)
+    return found
 
 
 def usual(
@@ -146,12 +166,8 @@ def _weekly(week: UsualHour | None, until: datetime) -> Baseline | None:
 
 
 def _before(facts: HealthFacts, subject: Subject, until: datetime) -> Baseline | None:
-    total, span = Tally(), timedelta(0)
-    for column in columns(facts, subject):
-        if column.at + column.span <= until:
-            total.merge(column.tally)
-            span += column.span
-    found, hour = Baseline.of(total, span, before=until), _hour(facts, subject)
+    before, hour = _sum(facts, subject, until=until), _hour(facts, subject)
+    found = Baseline.of(before.tally, before.span, before=until)
     if found is None or hour is None:
         return found
     depths = [

@@ -27,20 +27,24 @@ from (
 
 -- name: health_waiting_kinds
 -- The next jobs in River's order; one that has been attempted has failed, or was rescued or snoozed.
-select q.name as queue, left(x.kind, 200) as kind, count(*) as jobs, count(*) filter (where x.tried) as retries,
-  count(*) filter (where x.tried and x.place <= :first::bigint) as first, min(x.priority) as priority,
-  (array_agg(x.scheduled_at order by x.priority, x.scheduled_at))[1] as since
-from unnest(:queues::text[]) as q (name)
-cross join lateral (
-  select j.kind, j.priority, j.scheduled_at, j.attempt > 0 as tried,
-    row_number() over (order by j.priority, j.scheduled_at) as place
-  from /* schema */river_job j
-  where j.state = 'available' and j.queue = q.name and j.scheduled_at <= :now::timestamptz
-  order by j.priority, j.scheduled_at
-  limit :cap::bigint
+select x.queue, left(x.kind, 200) as kind, count(*) as jobs, count(*) filter (where x.tried) as retries,
+  count(*) filter (where x.tried and x.place <= least(:first::bigint, (x.waiting + 1) / 2)) as first,
+  min(x.priority) as priority, (array_agg(x.scheduled_at order by x.place))[1] as since
+from (
+  select q.name as queue, n.kind, n.priority, n.scheduled_at, n.tried,
+    count(*) over (partition by q.name) as waiting,
+    row_number() over (partition by q.name order by n.priority, n.scheduled_at) as place
+  from unnest(:queues::text[]) as q (name)
+  cross join lateral (
+    select j.kind, j.priority, j.scheduled_at, j.attempt > 0 as tried
+    from /* schema */river_job j
+    where j.state = 'available' and j.queue = q.name and j.scheduled_at <= :now::timestamptz
+    order by j.priority, j.scheduled_at
+    limit :cap::bigint
+  ) n
 ) x
-group by q.name, left(x.kind, 200)
-order by q.name, jobs desc
+group by x.queue, left(x.kind, 200)
+order by x.queue, jobs desc
 limit 1000;
 
 -- name: health_waiting_overtaken

@@ -141,9 +141,15 @@ async def test_after_a_restart_the_hour_is_that_of_the_table(
     boards: list[Board], connection: Connection
 ) -> None:
     first, second = boards
+    began = ago(minutes=35)
+    errors = [attempt_error(at=began.isoformat())]
+    failed_at = {"created_at": began, "attempted_at": began}
+    await job(connection, "retryable", kind="flaky", errors=errors, **failed_at)
     await first.store()
     await connection.execute("delete from river_job")
     await read_all(second.figures)
+    failed = [board.figures.failed_jobs(ago(hours=1))["flaky"] for board in boards]
+    assert failed == [1, 1]
     window, other = [await board.figures.known(WINDOWS["1h"]) for board in boards]
     assert window.pairs.keys() == other.pairs.keys()
     assert (window.total.completed, window.total.inserted) == (

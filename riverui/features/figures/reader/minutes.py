@@ -32,6 +32,8 @@ from riverui.features.figures.domain import (
 from riverui.features.figures.store import FailedAttempt, InsertedTally
 
 _NOTHING = Tally()
+_MAX_UNSEEN = 100
+"""Most jobs of a kind and minute that are taken from counts: more are no few jobs' retries."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -312,8 +314,16 @@ class RecentMinutes:
         ]
 
     def failed_jobs(self, since: datetime) -> Mapping[str, Sequence[datetime]]:
-        """Return for each kind the minutes in which its jobs that failed since then failed last."""
-        return self._seen.jobs(since)
+        """Return for each kind the minutes in which its jobs that failed since then failed last.
+        Failed attempts that only stored figures or clients have counted may be of as many jobs.
+        """
+        found = {kind: list(minutes) for kind, minutes in self._seen.jobs(since).items()}
+        for at, minute in self.minutes.items():
+            for pair, tally in minute.clients.items() if at >= since else ():
+                unseen = tally.failed - minute.pairs.get(pair, _NOTHING).failed
+                if unseen > 0:
+                    found.setdefault(pair[1], []).extend([at] * min(unseen, _MAX_UNSEEN))
+        return found
 
     def arrivals(self) -> Mapping[str, Sequence[int]]:
         """Return how many jobs of each kind were inserted in each minute of the last hour, the
