@@ -243,7 +243,7 @@ INCIDENTS: Mapping[str, tuple[HealthFacts, str, str]] = {
             hour=figures(pairs={("mail", "hook"): tally(30, run=20 * SECOND)}),
         ),
         "warn flood: flood. kind hook. jobs hook",
-        "It owns 91 % of the work that waits: 112 came in 5 m 0 s, usually 10.",
+        "112 came in 5 m 0 s, usually 10; 91 % of the work that waits is of this kind.",
     ),
     "the only job that runs in a late queue hangs": (
         holding(
@@ -304,10 +304,10 @@ INCIDENTS: Mapping[str, tuple[HealthFacts, str, str]] = {
             lost=LostJobs(jobs=[lost(42, 12, MINUTE)], whole=True),
             hour=figures(lambda ago: tally(20, 1) if ago < 12 else tally(20)),
             kind_hours={"parse": figures(lambda ago: tally(2, 1) if ago < 12 else tally(2))},
-            failed_jobs={"parse": 1, "mail_send": 3},
+            failed_jobs={"parse": [NOW], "mail_send": [NOW] * 3},
         ),
         "critical poison_job: poison. job 42. job 42",
-        "Job 42 (parse) was lost with its worker 12 times",
+        "It is of kind parse, was lost with its worker 12 times",
     ),
     "old figures": (
         facts(hour=figures(read_at=NOW - 61 * SECOND, trouble="The database is away.")),

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from riverui.errors import BadRequest
 from riverui.features.incidents.alerts import api, silences
 from riverui.features.incidents.alerts.domain import Silence
+from riverui.features.incidents.alerts.silences import MAX_REASON
 from riverui.features.incidents.domain import Incident
 from riverui.features.incidents.watch import INCIDENTS
 from riverui.web.http.context import Section, access, dashboard
@@ -46,7 +47,7 @@ class AlertsIndex:
     """The open ones, and the silence that covers each."""
     self_url: str
     spans: Mapping[str, str]
-    max_reason: int = silences.MAX_REASON
+    max_reason: int = MAX_REASON
 
 
 async def index(request: Request) -> Response:
