@@ -35,8 +35,10 @@ class Address:
 
     name: str
     path: str
-    at_most: float | None = None
+    at_most: float = 1.15
     """Times what River UI takes."""
+    less_empty: bool = False
+    """Whether the time of an empty answer is taken off ours first: the whole of it is Python's."""
 
 
 @dataclass(slots=True)
@@ -67,13 +69,16 @@ class Pair:
     address: Address
     ours: Times
     river_ui: Times | None
+    empty: Times
+    """uvicorn's empty answer."""
 
     @property
     def ratio(self) -> float | None:
         """Our time beside River UI's; None without River UI, or if one of the two failed."""
         if self.river_ui is None or {self.ours.status, self.river_ui.status} != {200}:
             return None
-        return self.ours.median / self.river_ui.median
+        ours = self.ours.median - (self.empty.median if self.address.less_empty else 0)
+        return ours / self.river_ui.median
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,7 +113,13 @@ def table(figures: Mapping[int, ApiFigures]) -> list[str]:
             for pair in pairs
         ]
         lines.append(f"| {pairs[0].address.name} | {' | '.join(cells)} |")
+    empty = [f"{statistics.median(_medians(figures[rows])):.2f}" for rows in sizes]
+    lines.append(f"| uvicorn's empty answer | {' | | | '.join(empty)} | | |")
     return lines
+
+
+def _medians(figures: ApiFigures) -> list[float]:
+    return [pair.empty.median for pair in figures.pairs]
 
 
 def _round(pair: Pair) -> str:
@@ -126,7 +137,9 @@ def _measure(url: str, *, export: bool) -> ApiFigures:
             program = str(build("river_ui", _RIVER_UI))
             local = {**environment, "RIVER_HOST": "127.0.0.1"}
             theirs = stack.enter_context(serve([program], local))
-        pairs = [_ask(address, ours, theirs) for address in _addresses(url)]
+        bare = [sys.executable, "-m", "uvicorn", "--no-access-log", "bench.bare:empty"]
+        empty = stack.enter_context(serve(bare, {}))
+        pairs = [_ask(address, ours, theirs, empty) for address in _addresses(url)]
         exported, seconds = _export(ours) if export else (0, 0.0)
     return ApiFigures(pairs=pairs, exported=exported, export_seconds=seconds)
 
@@ -135,39 +148,46 @@ def _addresses(url: str) -> Iterator[Address]:
     """Yield the addresses; names for filters come from the database."""
     with psycopg.connect(url) as connection:
         row = connection.execute(
-            "select (select max(id) / 2 from river_job), (select t from river_job j, unnest(j.tags)"
-            " t where state = 'completed' and t like 'tenant-%' group by 1 order by count(*), 1"
+            "select (select max(id) / 2 from river_job),"
+            " (select id from river_job where state = 'discarded' and finalized_at is not null"
+            " order by finalized_at desc limit 1), (select t from river_job j, unnest(j.tags) t"
+            " where state = 'completed' and t like 'tenant-%' group by 1 order by count(*), 1"
             " limit 1)"
         ).fetchone()
     assert row is not None
-    job_id, tag = row
-    for state, limit in (("completed", 20), ("completed", 100), ("discarded", 100)):
-        path = f"/api/jobs?state={state}&limit={limit}"
-        at_most = 1.15 if limit == 20 else 1.3
-        yield Address(name=f"jobs {state}, {limit}", path=path, at_most=at_most)
-    for state in ("available", "scheduled", "retryable"):
-        path = f"/api/jobs?state={state}&limit=100"
-        yield Address(name=f"jobs {state}, 100", path=path, at_most=1.3)
-    yield Address(name="jobs running, 100", path="/api/jobs?limit=100", at_most=1.3)
-    for name, given in (
-        ("of a common kind", "kinds=kind_00"),
-        ("of a rare kind", f"kinds={RETIRED}"),
-        ("of a queue", "queues=default"),
-        ("of a priority", "priorities=4"),
-        ("with a rare tag", f"tags={quote(tag)}"),
+    job_id, failed_id, tag = row
+    yield _list("jobs completed, 20", "state=completed", limit=20)
+    for state in ("completed", "discarded", "available", "scheduled", "retryable"):
+        yield _list(f"jobs {state}, 100", f"state={state}")
+    yield _list("jobs running, 100", "")
+    for state, name, given in (
+        ("completed", "of a common kind", "kinds=kind_00"),
+        ("completed", "of a rare kind", f"kinds={RETIRED}"),
+        ("completed", "of a queue", "queues=default"),
+        ("completed", "of a priority", "priorities=4"),
+        ("completed", "with a rare tag", f"tags={quote(tag)}"),
+        ("scheduled", "of a kind", "kinds=kind_10"),
+        ("scheduled", "of a queue", "queues=email"),
+        ("scheduled", "of a priority", "priorities=2"),
     ):
-        path = f"/api/jobs?state=completed&limit=100&{given}"
-        yield Address(name=f"completed {name}, 100", path=path, at_most=1.3)
-    yield Address(name="one job", path=f"/api/jobs/{job_id}", at_most=1.0)
-    yield Address(name="states", path="/api/states", at_most=1.0)
-    yield Address(name="queues", path="/api/queues", at_most=1.3)
-    kinds = "/api/autocomplete?facet=job_kind"
-    yield Address(name="autocomplete of kinds", path=kinds, at_most=1.0)
+        yield _list(f"{state} {name}, 100", f"state={state}&{given}")
+    yield Address(name="one job", path=f"/api/jobs/{job_id}", less_empty=True)
+    yield Address(name="a job with 25 errors", path=f"/api/jobs/{failed_id}", less_empty=True)
+    yield Address(name="states", path="/api/states", less_empty=True)
+    yield Address(name="queues", path="/api/queues")
+    for what, facet in (("kinds", "job_kind"), ("queues", "queue_name")):
+        path = f"/api/autocomplete?facet={facet}"
+        yield Address(name=f"autocomplete of {what}", path=path)
+        yield Address(name=f"autocomplete of {what} with “i”", path=f"{path}&match=i")
 
 
-def _ask(address: Address, ours: int, theirs: int | None) -> Pair:
+def _list(name: str, given: str, limit: int = 100) -> Address:
+    return Address(name=name, path=f"/api/jobs?limit={limit}&{given}")
+
+
+def _ask(address: Address, ours: int, theirs: int | None, empty: int) -> Pair:
     """Ask each server in turn, each time on the connection that was kept."""
-    times = {port: Times() for port in (ours, theirs) if port is not None}
+    times = {port: Times() for port in (ours, theirs, empty) if port is not None}
     with contextlib.ExitStack() as stack:
         connections = {
             port: stack.enter_context(contextlib.closing(connection_to(port, timeout=60)))
@@ -185,7 +205,7 @@ def _ask(address: Address, ours: int, theirs: int | None) -> Pair:
                 seen.runs.append((time.perf_counter() - started) * 1000)
                 seen.status = answer.status
     river_ui = None if theirs is None else times[theirs]
-    return Pair(address=address, ours=times[ours], river_ui=river_ui)
+    return Pair(address=address, ours=times[ours], river_ui=river_ui, empty=times[empty])
 
 
 def _export(port: int) -> tuple[int, float]:

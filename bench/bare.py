@@ -18,6 +18,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 _SQL = """
 select id, state, attempt, max_attempts, attempted_at, created_at, finalized_at, scheduled_at,
@@ -61,3 +62,9 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
 
 
 app = Starlette(routes=[Route("/jobs", _jobs)], lifespan=_lifespan)
+
+
+async def empty(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer nothing: what remains is the cost of the server."""
+    if scope["type"] == "http":
+        await Response()(scope, receive, send)

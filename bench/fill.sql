@@ -6,7 +6,7 @@ select id, state, attempt, 25, attempted_at, created_at,
     then least(coalesce(attempted_at, created_at) + b * b * interval '20 seconds', now()) end,
   case state when 'scheduled' then now() + c * interval '24 hours'
     when 'retryable' then now() + c * c * interval '2 hours' else created_at end,
-  case when c < 0.80 then 1 when c < 0.92 then 2 when c < 0.98 then 3 else 4 end,
+  1 + width_bucket(c, %(priorities)s::float8[]),
   jsonb_build_object('user_id', (a * 50000)::int, 'order_id', id, 'amount', round((b * 900)::numeric, 2),
     'source', (array['web', 'api', 'cron'])[1 + floor(c * 3)::int], 'region', 'eu-' || (b * 4)::int,
     'email', 'user' || (a * 50000)::int || '@example.com', 'note', md5(id::text) || md5((id * 7)::text)),
@@ -24,7 +24,7 @@ select id, state, attempt, 25, attempted_at, created_at,
     else jsonb_build_object('output', jsonb_build_object('rows', id %% 1000), 'river:log', jsonb_build_array(
       jsonb_build_object('attempt', 1, 'log',
         repeat('level=INFO msg="a step of the work is done"' || chr(10), 8)))) end,
-  (%(queues)s::text[])[1 + floor(8 * a * b)::int],
+  (%(queues)s::text[])[1 + floor(8 * power(a * b, %(queue_skew)s))::int],
   case when c < 0.6 then '{}' when c < 0.9 then array[(array['daily', 'import', 'vip'])[1 + floor(b * 3)::int]]
     else array['tenant-' || (b * 2000)::int, 'daily'] end::varchar(255)[],
   case when b between 0.40 and 0.45 then sha256(id::text::bytea) end,

@@ -8,7 +8,7 @@ from bench import report
 from bench.bulk import measure_bulk
 from bench.cases import cases, facts
 from bench.figures import back_fill, loads, measure_back_fill, measure_figures
-from bench.generate import fill, mix
+from bench.generate import DEEP, YOUNG, fill, mix
 from bench.measure import Subject, measure
 from bench.page_times import measure_page_times
 from bench.viewers import report as viewers
@@ -22,11 +22,12 @@ ROWS = 5_000
 
 async def test_every_case_runs(driver: PostgresDriver, database_url: str) -> None:
     with psycopg.connect(database_url, autocommit=True) as filling:
-        fill(filling, ROWS)
-        counted = filling.execute(
-            "select state::text, count(*) from river_job group by state"
-        ).fetchall()
-        assert dict(counted) == mix(ROWS)
+        for shape in (DEEP, YOUNG):
+            fill(filling, ROWS, shape)
+            counted = filling.execute(
+                "select state::text, count(*) from river_job group by state"
+            ).fetchall()
+            assert dict(counted) == mix(ROWS, shape)
         listed = cases(facts(filling))
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as plain:
         results = await measure(
