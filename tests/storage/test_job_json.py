@@ -250,6 +250,45 @@ async def test_pages(driver: PostgresDriver, make: Make) -> None:
                         assert sorted(ids) == expected
 
 
+@pytest.mark.long
+async def test_many_jobs_by_id(driver: PostgresDriver, make: Make) -> None:
+    # Spread thinly over more jobs than are read first, then many at once.
+    thin, many = 35_000, 6_000
+    await make.connection.execute(
+        "insert into river_job (state, kind, args, priority, max_attempts, finalized_at)"
+        " select case when thin then 'completed' else 'available' end::river_job_state, 'bulk',"
+        " '{}', 1 + n %% 4, 25, case when thin then now() end"
+        " from generate_series(1, %s) n, lateral (select n %% 50 <> 0 and n <= %s as thin) t",
+        [thin + many, thin],
+    )
+    rows = await make.rows("select id, priority from river_job where state = 'available'")
+    made = sorted((row["id"], row["priority"]) for row in rows)
+    ids, odd = (
+        [job_id for job_id, _ in made],
+        [job_id for job_id, priority in made if priority == 3],
+    )
+    third = Term(field=Field.PRIORITY, op=Op.EQ, values=(3,))
+    fourth = Term(field=Field.PRIORITY, op=Op.EQ, values=(4,))
+    with cases() as case:
+        for order, terms, limit, expected in (
+            # Among the first jobs, or further away.
+            (JobOrder.ID, (), 30, ids),
+            (JobOrder.ID, (), 600, ids),
+            (JobOrder.ID_DESC, (), 600, ids[::-1]),
+            (JobOrder.ID_DESC, (third,), 600, odd[::-1]),
+            # Not among those either.
+            (JobOrder.ID, (), 700, ids),
+            (JobOrder.ID, (third,), 400, odd),
+            (JobOrder.ID, (fourth,), 100, [job_id for job_id, priority in made if priority == 4]),
+        ):
+            with case((order, terms, limit)):
+                params = _params(JobState.AVAILABLE, *terms, order=order, limit=limit)
+                page = await _page(driver, params)
+                assert page is not None
+                written = [row["id"] for row in msgspec.json.decode(f"[{page.jobs}]")]
+                assert written == expected[:limit]
+
+
 async def test_filters_reach_to_the_end(driver: PostgresDriver, make: Make) -> None:
     with cases() as case:
         for term in (

@@ -52,6 +52,12 @@ _PLANS, _SHORT = 256, 500
 a number counts as ten: some 1 MB in all.
 """
 
+_NEAR, _FAR, _FEW_OF_STATES = 2_000, 30_000, 1_000
+"""For lists of some states by id: jobs of any state that are read first, in a third of a
+millisecond; and how many after them, in five, if a page may be among them and the states have more
+than a few jobs, which are read sooner.
+"""
+
 _TRY = 200
 """Milliseconds for each statement that reads a GIN index."""
 
@@ -335,8 +341,13 @@ def _whole_scan(choice: _Choice, *, unbounded: bool) -> tuple[Fragment | None, d
         **choice.desc(),
     }
     if choice.by_id and not FINALIZED.intersection(states):
-        slots["cursor"] = choice.cursor_slot("job_cursor_state_id")
-        given = {"scanned_states": [state.value for state in states]}
+        slots["cursor"] = choice.cursor_slot("job_cursor_id")
+        given = {
+            "scanned_states": [state.value for state in states],
+            "near_jobs": _NEAR,
+            "few_jobs": _FEW_OF_STATES,
+            "far_jobs": _FAR,
+        }
         return Fragment("job_scan_state_id", **slots), given
     if not choice.by_id and len(states) == 1 and FINALIZED.issuperset(states) and unbounded:
         slots["cursor"] = choice.cursor_slot("job_cursor_finalized")

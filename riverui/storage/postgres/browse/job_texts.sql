@@ -32,25 +32,67 @@ where coalesce(j.unpacked, 0) <= :unpacked::bigint
 order by j.place;
 
 -- part: job_scan_state_id (job_text_list.scans)
--- Jobs of some states by id: River's fetching index holds both, so all of a state's entries are read and the
--- first kept, instead of a scan of the table until enough are found. The inner order, which costs nothing, keeps the
--- planner on that index.
+-- Jobs of some states by id: River has no index in that order. The page may be complete before the table was read far
+-- by id; it is read further if there are many of these jobs, and some were among the first. If that was not enough, all
+-- of their entries in River's fetching index are read. The order of that part, which costs nothing, keeps the planner
+-- on that index.
 (
-  select x.id, null::timestamptz as at, true as matched, false as ended
-  from unnest(:scanned_states::text[]::/* schema */river_job_state[]) as s (state)
-  cross join lateral (
-    select j.id from /* schema */river_job j
-    where j.state = s.state /* terms */
-    order by j.queue, j.priority, j.scheduled_at, j.id
-    offset 0
-  ) x
-  where true /* cursor */
-  order by x.id /* desc */
-  limit :limit::bigint + 1
+  with states as materialized (
+    select s.state from unnest(:scanned_states::text[]::/* schema */river_job_state[]) as s (state)
+  ),
+  first as materialized (
+    select j.id
+    from (
+      select j.id, j.state, j.attempt, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at, j.priority,
+        j.args, j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags
+      from /* schema */river_job j
+      where true /* cursor */
+      order by j.id /* desc */
+      limit :near_jobs::bigint
+    ) j
+    where j.state = any(array(select s.state from states s)) /* terms */
+    limit :limit::bigint + 1
+  ),
+  near as materialized (
+    select f.id from first f
+    union all
+    select j.id
+    from (
+      select j.id, j.state, j.attempt, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at, j.priority,
+        j.args, j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags
+      from /* schema */river_job j
+      where (select count(*) * :far_jobs::bigint > :near_jobs::bigint * :limit::bigint from first)
+        and (
+          select count(*) > :few_jobs::bigint
+          from states s
+          cross join lateral (
+            select from /* schema */river_job j where j.state = s.state order by j.queue limit :few_jobs::bigint + 1
+          ) x
+        ) /* cursor */
+      order by j.id /* desc */
+      offset :near_jobs::bigint
+      limit :far_jobs::bigint
+    ) j
+    where j.state = any(array(select s.state from states s)) /* terms */
+    limit :limit::bigint + 1
+  ),
+  complete as materialized (select count(*) > :limit::bigint as complete from near)
+  select n.id, null::timestamptz as at, true as matched, false as ended from near n
+  where (select c.complete from complete c)
+  union all
+  (
+    select x.id, null::timestamptz as at, true as matched, false as ended
+    from states s
+    cross join lateral (
+      select j.id from /* schema */river_job j
+      where j.state = s.state and not (select c.complete from complete c) /* cursor */ /* terms */
+      order by j.queue, j.priority, j.scheduled_at, j.id
+      offset 0
+    ) x
+    order by x.id /* desc */
+    limit :limit::bigint + 1
+  )
 );
-
--- part: job_cursor_state_id (job_scan_state_id.cursor)
-and x.id /* beyond: */ > /* :beyond */ :cursor_id::bigint;
 
 -- part: job_text_columns (job_text_get.columns)
 -- Longer values are left out, and listed in the last column. Arrays may have a million elements, in any number of
