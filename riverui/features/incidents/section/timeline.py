@@ -94,7 +94,6 @@ def _silenced(request: Request, silence: Silence) -> Event:
         words=f"Alerts silenced until {silence.until:%d %b %H:%M} UTC: {about}",
         user=silence.made_by,
         url=url(request, "alerts"),
-        deed=True,
     )
 
 
