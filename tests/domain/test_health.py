@@ -586,6 +586,20 @@ def test_failures_since_a_deploy() -> None:
                 assert (report.cause is Cause.DEPLOY) is named
                 assert ("since 08:53 (deploy v1.4.2)," in report.headline) is named
     assert judge(failures(marks=UNREAD)).cause is Cause.FAILURES
+    # The kind came twenty minutes before that for the last time.
+    seldom = figures(lambda ago: tally(0, 10) if ago < 8 else tally(5 * (ago > 28)))
+    for before, named in ((21, True), (23, False)):
+        mark = Mark(at=began - before * MINUTE, label="v1.4.2")
+        report = judge(failures(kind_hours={"mail_send": seldom}, marks=[mark]))
+        assert (report.cause is Cause.DEPLOY) is named
+
+
+def test_a_kind_that_few_jobs_of_a_failing_hour_are_of_is_named() -> None:
+    hook = figures(lambda ago: tally(1, 8) if ago < 8 else tally(5))
+    hour = figures(lambda ago: tally(20, 9) if ago < 8 else tally(30))
+    report = judge(failures(hour=hour, kind_hours={"hook": hook}, failed_jobs={"hook": 3, "a": 2}))
+    assert report.cause is Cause.FAILURES
+    assert report.headline.startswith("hook is failing.")
 
 
 def test_when_failures_began_is_known_beyond_single_minutes() -> None:

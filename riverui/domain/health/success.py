@@ -179,6 +179,9 @@ def _failures(facts: HealthFacts) -> Finding:
         return _failing_kinds(facts, failing, every)
     every = _mixed(facts, every)
     words = every.words(counted(every.now.attempts, "attempt"))
+    worst = max(kinds, key=lambda kind: kind.excess, default=None)
+    if every.level is not Level.OK and worst and worst.excess >= every.excess * CULPRIT_SHARE:
+        return _failing_kinds(facts, [worst], every)
     if every.level is Level.OK:
         if _too_few(every):
             return unknown(f"{_few(every.now)} failed: too few to tell.")
@@ -220,7 +223,7 @@ def _failing_kinds(facts: HealthFacts, kinds: Sequence[_Failing], every: _Failin
     kinds = sorted(kinds, key=lambda kind: kind.excess, reverse=True)
     kind, level = kinds[0], max((k.level for k in (*kinds, every)), key=lambda k: k.badness)
     owns = kind.excess / max(1.0, sum(each.excess for each in kinds))
-    mark = _mark(facts, kind.began)
+    mark = _mark(facts, kind)
     deployed = f" (deploy {cut(mark)})" if mark else ""
     found = Finding(
         level=level,
@@ -265,13 +268,19 @@ def failing_kinds(pairs: Mapping[tuple[str, str], Tally], most: int) -> list[str
     return [kind for kind, _ in failures.most_common(most)]
 
 
-def _mark(facts: HealthFacts, began: datetime | None) -> str:
-    """Return the newest mark shortly before failures rose; empty if there is none."""
+def _mark(facts: HealthFacts, kind: _Failing) -> str:
+    """Return the newest mark shortly before failures of a kind rose, or since it last succeeded
+    before that if it comes seldom; empty if there is none.
+    """
+    began = kind.began
     if began is None or isinstance(facts.marks, Unread):
         return ""
+    known = columns(facts, Subject("kind", kind.name))
+    worked = [column.at for column in known if column.tally.completed and column.at < began]
+    since = min([began - DEPLOYED_BEFORE, *worked[-1:]])
     # The failures give the minute, which may be one too early; a deploy comes within a minute.
     until = began + timedelta(minutes=2)
-    marks = [mark for mark in facts.marks if began - DEPLOYED_BEFORE <= mark.at <= until]
+    marks = [mark for mark in facts.marks if since <= mark.at <= until]
     return max(marks, key=lambda mark: mark.at).label if marks else ""
 
 
