@@ -54,7 +54,8 @@ def lost_client(world: World) -> Truth | None:
         name: sum(c.slots.get(name, 0) for c in background.clients if c is not client)
         for name in client.slots
     }
-    also = [] if left[queue] else ["nobody_works"]
+    # It may be the only client of some queues.
+    also = [] if all(left.values()) else ["nobody_works"]
     if any(background.load(name) > 0.8 * slots for name, slots in left.items()):
         # The others have too few slots without it.
         also += ["limits", "falling_behind"]
