@@ -16,6 +16,7 @@ from typing import Any
 from bench.engine import floors, river
 from bench.engine.databases import Databases
 from bench.engine.drain import Drain, Latency
+from bench.engine.held_runs import HeldRun, run_go, worked
 from bench.engine.idle import measure_idle
 from bench.report import Check, check
 from riverui.engine.event_loop import loop_factory
@@ -32,6 +33,7 @@ PARTS = (
     "limits",
     "rates",
     "isolation",
+    "held",
 )
 
 _JOBS = 50_000
@@ -63,6 +65,12 @@ _COMPUTING_JOBS = 100
 """Jobs that compute, each for some 20 ms."""
 _COMPUTING_LOOPS = 400_000
 """Of each of them."""
+_HELD_JOBS = 1_000_000
+"""Jobs worked before while an old transaction is open: an hour of 280 a second."""
+_HELD_RUNS = {4: (150, 200), 100: (1_500, 6_000), 2_000: (1_500, 40_000)}
+"""By slots: jobs that come one by one, and jobs of a backlog."""
+_HELD_GO_SECONDS = 20.0
+"""For which Go River works a backlog."""
 _OURS = "riverui"
 _FLOOR = "SQL loop, two backends"
 
@@ -101,6 +109,7 @@ def measure_engine(server: str, parts: Sequence[str], *, rounds: int) -> list[Ch
         "limits": _limits,
         "rates": _rates,
         "isolation": _isolation,
+        "held": _held,
     }
     try:
         return [
@@ -361,6 +370,43 @@ def isolation_run(how: str, url: str, jobs: int, loops: int) -> Any:
     """Return what a run of `isolation_runs.py` gives, in its own process."""
     program = [sys.executable, "-m", "bench.engine.isolation_runs", how, url]
     return _ask([*program, str(jobs), str(loops)])
+
+
+def _held(databases: Databases, rounds: int) -> list[Check]:
+    """Print what an old open transaction costs, beside Go; return the targets."""
+    binary = build("worker")
+    found: dict[tuple[str, int, bool], HeldRun] = {}
+    for held in (False, True):
+        with databases.fresh() as url, worked(url, _HELD_JOBS, held=held):
+            for slots, jobs in _HELD_RUNS.items():
+                found[_OURS, slots, held] = held_run(url, slots, *jobs)
+            found["Go River", 100, held] = run_go(
+                binary, url, 100, seconds=_HELD_GO_SECONDS, jobs=_HELD_RUNS[100][1]
+            )
+    print(f"after {_HELD_JOBS:,} jobs: without an old transaction, and with it")
+    print(f"{'':28}{'jobs/s':>20}{'p99 ms':>20}{'index entries a job':>24}")
+    checks = []
+    for name, slots in [(_OURS, slots) for slots in _HELD_RUNS] + [("Go River", 100)]:
+        free, kept = found[name, slots, False], found[name, slots, True]
+        print(
+            f"{f'{name}, {slots:,} slots':28}{free.per_second:>10,.0f}{kept.per_second:>10,.0f}"
+            f"{free.p99:>10,.0f}{kept.p99:>10,.0f}{free.entries:>12,.1f}{kept.entries:>12,.1f}"
+        )
+        if name == _OURS:
+            what = f"old transaction, {slots:,} slots"
+            checks += [
+                check(f"{what}: index entries a job", kept.entries, at_most=15),
+                check(f"{what}: pace", kept.per_second / free.per_second, at_least=0.9),
+                check(f"{what}: p99, without ÷ with", free.p99 / kept.p99, at_least=0.9),
+            ]
+    print()
+    return checks
+
+
+def held_run(url: str, slots: int, paced: int, burst: int) -> HeldRun:
+    """Return a run of `held_runs.py` in its own process."""
+    program = [sys.executable, "-m", "bench.engine.held_runs", str(slots), url]
+    return HeldRun(**_ask([*program, str(paced), str(burst)]))
 
 
 def _idle(databases: Databases, rounds: int) -> list[Check]:

@@ -14,9 +14,11 @@ import pytest
 from bench.engine import floors, river
 from bench.engine.databases import Databases, with_parts
 from bench.engine.drain import Drain, Latency
+from bench.engine.held_runs import run_go, worked
 from bench.engine.measure import (
     child,
     feature_run,
+    held_run,
     isolation_run,
     limit_run,
     rate_run,
@@ -58,6 +60,15 @@ def test_the_floors_hold_jobs(url: str) -> None:
     assert floors.sql_loop(url, JOBS).jobs == JOBS
     assert floors.raw_copy(url, JOBS, batch=150) > 0
     assert _states(url) == {"available": JOBS, "completed": JOBS + 50}
+
+
+def test_works_jobs_beside_an_old_transaction(url: str) -> None:
+    with worked(url, 1_000, held=True):
+        run = held_run(url, 100, 50, JOBS)
+    assert run.per_second > 0
+    assert 0 < run.p50 <= run.p99
+    assert run.entries >= 3
+    assert run_go(build("worker"), url, 10, seconds=30, jobs=20).per_second > 0
 
 
 @pytest.mark.parametrize("how", ["thread", "process"])

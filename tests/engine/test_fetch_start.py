@@ -22,7 +22,7 @@ from riverui.storage.connect import connect
 from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobFetchParams, Place
 from riverui.storage.stores.first_places import FirstPlaceStore
-from tests.engine.conftest import Playground, Task
+from tests.engine.conftest import Playground
 from tests.scale import scaled
 
 SPANS = (0.1, 1.0, 10.0)
@@ -55,17 +55,19 @@ class History:
     def __post_init__(self) -> None:
         self.start = FetchStart(lambda: self.time)
         self.held: list[int] = []
-        self.found_late = 0
+        self.set_back = 0.0
 
     @property
     def now(self) -> datetime:
-        return BEGIN + timedelta(seconds=self.time)
+        return BEGIN + timedelta(seconds=self.time - self.set_back)
 
     def params(self, client: str = "me", limit: int = 1) -> JobFetchParams:
         return JobFetchParams(client, "default", limit, now=self.now)
 
     async def step(self) -> None:
-        """Do one of the operations, some time later."""
+        """Do one of the operations, some time later; seldom, set the database's clock back."""
+        if self.dice.random() < 0.01:
+            self.set_back += 60
         self.time += self.dice.choice((0.001, 0.01, 0.05, 0.2, 1, 4))
         operations = (
             self.insert,
@@ -145,7 +147,8 @@ class History:
         """Look for the first jobs if that is due; pretend that there is much in front of them."""
         if self.start.look_due or not self.start.later:
             found = await FirstPlaceStore(self.executor).job_first_place_list(self.params())
-            self.start.looked(found._replace(entries=self.dice.choice((5_000, 100_000))))
+            entries = self.dice.choice((5_000, 100_000))
+            self.start.looked(found._replace(entries=entries), self.time)
             self.looked_at = self.time
 
     async def fetch(self) -> int:
@@ -201,7 +204,6 @@ class History:
             passed = self.passed_at(row)
             assert passed is not None, "what was not passed is fetched"
             assert passed <= came, "what was available was not passed"
-            self.found_late += 1
             assert self.looked_at < came, "a look finds whatever is there"
             for span in SPANS:
                 if came - passed <= span:
@@ -258,7 +260,7 @@ async def test_removed_rows_are_not_read_by_every_fetch(play: Playground) -> Non
         await play.rows(
             "update river_job set state = 'completed', finalized_at = now() returning id"
         )
-        ids = [await play.insert(Task(), scheduled_at=BEGIN) for _ in range(jobs // 2)]
+        ids = [await play.insert() for _ in range(jobs // 2)]
         before = await entries_read(play)
         seen: Counter[str] = Counter()
         client = await play.start(

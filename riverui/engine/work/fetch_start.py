@@ -186,15 +186,18 @@ class FetchStart:
     def look_failed(self) -> None:
         """Handle a look that failed, perhaps because it took too long."""
         self._database_at = self._database_now()
-        self._again(max(self._entries or 0, _MANY))
+        self._again(max(self._entries or 0, _MANY), self._now())
 
-    def looked(self, found: FirstPlaces) -> bool:
-        """Handle the result of a look; return whether jobs may have been passed over."""
+    def looked(self, found: FirstPlaces, began: float) -> bool:
+        """Handle the result of a look that began then (monotonic); return whether jobs may have
+        been passed over.
+        """
         few = max(_FEW, _PER_JOB * self._jobs // max(self._fetches, 1))
-        if self.passed is not None and found.at < self._database_now() - _CLOCKS:
+        expected = self._database_at + timedelta(seconds=began - self._looked_at)
+        if self.passed is not None and found.at < expected - _CLOCKS:
             # The database's clock was set back.
             self.passed = None
-        self._again(found.entries)
+        self._again(found.entries, began)
         self._database_at = found.at
         # Not up to now, as transactions may be about to commit.
         recent = Place(found.at - _MARGIN, 0)
@@ -223,10 +226,10 @@ class FetchStart:
         """Return the database's time, if its clock was not set since the last look."""
         return self._database_at + timedelta(seconds=self._now() - self._looked_at)
 
-    def _again(self, entries: int) -> None:
-        """Count from now until the next look."""
+    def _again(self, entries: int, began: float) -> None:
+        """Count until the next look."""
         self._entries, self._fetches, self._jobs = entries, 0, 0
-        self._looked_at = self._now()
+        self._looked_at = began
 
     def _go_back(self, places: Places) -> None:
         self._back = places if self._back is None else _each(min, self._back, places)

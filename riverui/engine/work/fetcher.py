@@ -305,12 +305,13 @@ class Fetcher:
 
     async def _look_at(self, executor: Executor) -> None:
         """Look where the first available jobs are."""
+        began = time.monotonic()
         try:
             found = await FirstPlaceStore(executor).job_first_place_list(self._params)
         except BaseException:
             self.start.look_failed()
             raise
-        if self.start.looked(found):
+        if self.start.looked(found, began):
             self.wake()
 
     async def _fetch_alike(self, alike: JobsAlike, most: int, batch: Batch) -> Sequence[Attempt]:
