@@ -345,7 +345,7 @@ def _others() -> dict[str, Case]:
         "sizes of jobs": (
             lambda db: CostStore(db).job_size_list(["kind_1", "kind_2", "none"], jobs=10),
             {KIND},
-            25,
+            21,
         ),
         "their errors": (lambda db: FailedJobStore(db).job_error_list(range(1, 251)), {PKEY}, 500),
     }

@@ -85,6 +85,19 @@ async def test_programs_are_answered_the_same(read: httpx2.AsyncClient, make: Ma
     assert one["kind"] == "quick"
 
 
+async def test_odd_documents_hide_no_other_kind(
+    read: httpx2.AsyncClient, make: Make, connection: Connection
+) -> None:
+    for kind in ("slow", "quick"):
+        await make.job(kind=kind)
+    nested = f"{'[' * 5_000}{']' * 5_000}"
+    await connection.execute(
+        "update river_job set args = %s, metadata = '[]' where kind = 'slow'", [nested]
+    )
+    data = (await read.get("/api/kind-costs")).json()["data"]
+    assert [cost["wal_bytes"] is None for cost in data] == [False, True, False]
+
+
 async def test_no_jobs_ended(client: httpx2.AsyncClient, app: Starlette) -> None:
     assert "No jobs ended in the last hour" in (await client.get("/costs")).text
     await app.state.dashboard.close()
