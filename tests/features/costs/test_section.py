@@ -100,4 +100,12 @@ async def test_odd_documents_hide_no_other_kind(
 
 async def test_no_jobs_ended(client: httpx2.AsyncClient, app: Starlette) -> None:
     assert "No jobs ended in the last hour" in (await client.get("/costs")).text
+
+    def unread(window: Window, queue: str, kind: str) -> Figures:
+        return figures(window, lambda n: None, read_at=None, trouble="The database is away.")
+
+    MadeFigures(make=unread).put_into(app.state.dashboard)
+    page = (await client.get("/costs")).text
+    assert "The database is away." in page
+    assert "No jobs ended" not in page
     await app.state.dashboard.close()
