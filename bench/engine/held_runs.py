@@ -29,8 +29,9 @@ from riverui.engine.work.workers import Workers
 _BATCH = 250_000
 """Jobs that one round of statements makes as if they had been worked."""
 _PACED_PER_SLOT = 5
-"""Jobs a second for each slot, of those that come one by one; at most `_PACED_MOST`."""
+"""Jobs a second for each slot, of those that come one by one."""
 _PACED_MOST = 300
+"""The most of them a second, so that no machine is busy with inserting."""
 _SETTLE = 2.5
 """Seconds in which processes report their statistics."""
 
