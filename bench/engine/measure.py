@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.engine import floors, river
+from bench.engine import floors, installed, river
 from bench.engine.databases import Databases
 from bench.engine.drain import Drain, Latency
 from bench.engine.held_runs import HeldRun, run_go, worked
@@ -26,6 +26,7 @@ PARTS = (
     "burn",
     "sustained",
     "continuous",
+    "installed",
     "inserts",
     "latency",
     "idle",
@@ -53,6 +54,10 @@ _JOIN_TASKS = 10_000
 """Tasks under one join."""
 _LIMIT_JOBS = 6_000
 """Jobs of a run of limits: 7.5 s at the least."""
+_INSTALLED = {4: 20.0, 16: 20.0, 100: 12.0}
+"""Slots of a client with default settings, and how many times as fast as Go's we want to be."""
+_INSTALLED_SECONDS = (0.0, 0.001, 0.01)
+"""How long its jobs take."""
 _RATES = (10, 1_000, 10_000)
 """Limits that are held to, in jobs a second."""
 _RATE_SECONDS = 60
@@ -102,6 +107,7 @@ def measure_engine(server: str, parts: Sequence[str], *, rounds: int) -> list[Ch
         "burn": _burn,
         "sustained": _sustained,
         "continuous": _continuous,
+        "installed": _installed,
         "inserts": _inserts,
         "latency": _latency,
         "idle": _idle,
@@ -175,6 +181,44 @@ def _continuous(databases: Databases, rounds: int) -> list[Check]:
     ]
 
 
+def _installed(databases: Databases, rounds: int) -> list[Check]:
+    """Print what clients with default settings do with a backlog; return the targets."""
+    binary, checks = build("worker"), list[Check]()
+    print(
+        f"{'default settings':24}{'jobs/s':>9}{'Go':>9}{'ratio':>8}"
+        f"{'statements a job':>18}{'Go':>9}{'of the slots':>14}"
+    )
+    for slots, wanted in _INSTALLED.items():
+        for seconds in _INSTALLED_SECONDS:
+            ours, theirs = [], []
+            for _ in range(rounds):
+                with databases.fresh() as url:
+                    command = installed.ours(url, slots)
+                    ours.append(installed.work(url, command, slots=slots, seconds=seconds))
+                with databases.fresh() as url:
+                    command = installed.go(binary, url, slots)
+                    theirs.append(installed.work(url, command, slots=slots, seconds=seconds))
+            mine, go = (
+                [statistics.median(figures) for figures in zip(*paces, strict=True)]
+                for paces in (ours, theirs)
+            )
+            name = f"{slots} slots, {seconds * 1000:.0f} ms"
+            share = mine[0] * seconds / slots
+            print(
+                f"{name:24}{mine[0]:>9,.0f}{go[0]:>9,.0f}{mine[0] / go[0]:>8.1f}"
+                f"{mine[1]:>18.2f}{go[1]:>9.2f}{share or '':>14.2}",
+                flush=True,
+            )
+            if seconds:
+                checks.append(check(f"{name}: part of what slots can do", share, at_least=0.9))
+            else:
+                ratio = mine[0] / go[0]
+                checks.append(check(f"{name}: against Go", ratio, at_least=wanted, unit="×"))
+                checks.append(check(f"{name}: statements a job", mine[1], at_most=1))
+    print()
+    return checks
+
+
 def _inserts(databases: Databases, rounds: int) -> list[Check]:
     def inserting(rate: Callable[[str], float]) -> Runner:
         return Runner(run=lambda url: Drain(jobs=_JOBS, working=_JOBS / rate(url)))
@@ -235,7 +279,13 @@ def _latency(databases: Databases, rounds: int) -> list[Check]:
             ),
             check(f"insert to start, {settings}: p99", mine.p99, at_most=10, unit=" ms"),
         ]
-    return found
+    loaded = []
+    for _ in range(rounds):
+        with databases.fresh() as url:
+            loaded.append(Latency(**child("loaded", url, 500, 10)))
+    mine = _middle(loaded)
+    print(f"insert to start, 500 jobs/s: p50 {mine.p50:.2f} ms, p99 {mine.p99:.2f} ms\n")
+    return [*found, check("insert to start, 500 jobs/s: p99", mine.p99, at_most=30, unit=" ms")]
 
 
 def _features(databases: Databases, rounds: int) -> list[Check]:

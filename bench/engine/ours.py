@@ -32,6 +32,29 @@ class Args:
     num: int
 
 
+@dataclass(frozen=True, slots=True)
+class Noop:
+    """Args of the job that Go's worker knows by this name, as of the next one."""
+
+    kind: ClassVar[str] = "noop"
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Args of a job that takes so long."""
+
+    kind: ClassVar[str] = "sleep"
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Args of a job that knows when it was inserted."""
+
+    kind: ClassVar[str] = "timed"
+    at: float
+
+
 class Stamp(Worker[Args]):
     """Records when it started a job."""
 
@@ -95,6 +118,63 @@ async def latency(url: str, samples: str, pause: str, eager: str) -> dict[str, f
                 times.append(took)
             await asyncio.sleep(float(pause))
     return asdict(Latency.from_seconds(times))
+
+
+class Nothing(Worker[Noop]):
+    """Does nothing."""
+
+    async def work(self, job: Job[Noop]) -> None:
+        """Return at once."""
+
+
+class Sleeper(Worker[Sleep]):
+    """Waits as long as the job says."""
+
+    async def work(self, job: Job[Sleep]) -> None:
+        """Sleep."""
+        await asyncio.sleep(job.args.seconds)
+
+
+async def installed(url: str, slots: str) -> None:
+    """Work jobs with default settings until standard input ends."""
+    workers = Workers()
+    workers.add(Nothing())
+    workers.add(Sleeper())
+    config = ClientConfig(queues={"default": QueueConfig(max_workers=int(slots))}, workers=workers)
+    async with Client(url, config):
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+async def loaded(url: str, rate: str, seconds: str) -> dict[str, float]:
+    """Return the times from calling `insert` in another process, so often a second, until `work`
+    runs.
+    """
+    times: list[float] = []
+    workers = Workers()
+
+    @workers.work(Timed)
+    async def work(job: Job[Timed]) -> None:
+        times.append(time.time() - job.args.at)
+
+    config = ClientConfig(queues={"default": QueueConfig(max_workers=100)}, workers=workers)
+    async with Client(url, config):
+        inserting = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "bench.engine.ours", "steadily", url, rate, seconds
+        )
+        await inserting.wait()
+    return asdict(Latency.from_seconds(times[len(times) // 10 :]))
+
+
+async def steadily(url: str, rate: str, seconds: str) -> None:
+    """Insert so many jobs a second."""
+    loop = asyncio.get_running_loop()
+    client = Client(url, ClientConfig())
+    await client.insert(Timed(at=time.time()))
+    began = loop.time()
+    for number in range(int(int(rate) * float(seconds))):
+        await asyncio.sleep(began + number / int(rate) - loop.time())
+        await client.insert(Timed(at=time.time()))
+    await client.driver.close()
 
 
 async def idle(url: str) -> None:

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from riverui.features.dead_letters.engine.config import DeadLetterConfig
     from riverui.features.durable_periodic.engine.config import DurablePeriodicJobsConfig
 
+FETCH_COOLDOWN = timedelta(milliseconds=100)
+"""Time between two fetches that find nothing, and between two notifications of a queue, unless
+`fetch_cooldown` is set: River's default.
+"""
 _HOUR = timedelta(hours=1)
 _MILLISECOND = timedelta(milliseconds=1)
 _MINUTE = timedelta(minutes=1)
@@ -72,7 +76,10 @@ class ClientConfig:
     """
 
     # Fetching
-    fetch_cooldown: timedelta = timedelta(milliseconds=100)
+    fetch_cooldown: timedelta | None = None
+    """Time between two fetches of a queue: River's figure is 100 ms. By default that holds for
+    fetches that find nothing, and free slots are filled sooner if jobs are known to wait.
+    """
     fetch_poll_interval: timedelta = timedelta(seconds=1)
     fetch_only_known_kinds: bool = True
     """Fetches only jobs of kinds with a worker, so that Go and Python can share a queue."""
@@ -179,7 +186,8 @@ class ClientConfig:
             raise ConfigError(f"queues must map names to QueueConfigs, not a {kind}.")
         if self.id is not None and not 0 < len(self.id) <= _MAX_ID_CHARACTERS:
             raise ConfigError(f"id must have 1 to {_MAX_ID_CHARACTERS} characters.")
-        check_span("fetch_cooldown", self.fetch_cooldown, least=_MILLISECOND)
+        if self.fetch_cooldown is not None:
+            check_span("fetch_cooldown", self.fetch_cooldown, least=_MILLISECOND)
         check_span("fetch_poll_interval", self.fetch_poll_interval, least=_MILLISECOND)
         check_span(
             "workflow_timer_poller_interval",
@@ -209,7 +217,7 @@ class ClientConfig:
         check_span("rescue_stuck_jobs_after", self.rescue_after)
         if self.rescue_after < self.job_timeout:
             raise ConfigError("rescue_stuck_jobs_after must not be shorter than job_timeout.")
-        if self.fetch_poll_interval < self.fetch_cooldown:
+        if self.fetch_cooldown and self.fetch_poll_interval < self.fetch_cooldown:
             raise ConfigError("fetch_poll_interval must not be shorter than fetch_cooldown.")
         check_number("max_attempts", self.max_attempts, least=1)
         check_retry("retry", self.retry)
@@ -275,7 +283,7 @@ class ClientConfig:
                 " which free the slots of a process that died."
             )
         cooldown = queue.fetch_cooldown or self.fetch_cooldown
-        if (queue.fetch_poll_interval or self.fetch_poll_interval) < cooldown:
+        if cooldown and (queue.fetch_poll_interval or self.fetch_poll_interval) < cooldown:
             raise ConfigError(
                 f"queues: {name!r}: fetch_poll_interval must not be shorter than fetch_cooldown."
             )

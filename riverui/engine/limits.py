@@ -26,6 +26,10 @@ class EngineLimits:
     """Characters of args and metadata per statement, if the next jobs are like the last: a process
     can hold this several times over.
     """
+    fetches_per_second: float = 1_000.0
+    """Most statements per second that fetch, of all queues of a client: as many as a database on
+    the same machine answers one after the other.
+    """
     set_aside_seconds: float = 60.0
     """Seconds before a job that could not be fetched is tried again: a person has to repair it
     first.

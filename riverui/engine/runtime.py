@@ -25,6 +25,7 @@ from riverui.engine.service import keep_running
 from riverui.engine.side_loop import HomeLoop
 from riverui.engine.waiting import pass_on_cancellation, within
 from riverui.engine.work.attempt import Attempt
+from riverui.engine.work.fetch_pace import FetchPace
 from riverui.engine.work.job_counts import log_job_counts
 from riverui.engine.work.job_runner import JobRunner
 from riverui.engine.work.loop_lag import watch_loop
@@ -110,6 +111,7 @@ class ClientRuntime:
             executor=self.runner.executor,
             lost=self._lost,
             notifier=self.notifier,
+            pace=FetchPace(client.limits.fetches_per_second),
             poller=QueuePoller(self._fetching, clock=client.clock, logger=logger),
             signs=self.heartbeats,
             stuck_jobs=StuckJobs(config.stuck_handler, logger),

@@ -26,7 +26,7 @@ from riverui.engine.args.job_args import (
     unwritable,
 )
 from riverui.engine.args.unique import Uniqueness, unique_args, unique_key, uniqueness
-from riverui.engine.config import ClientConfig
+from riverui.engine.config import FETCH_COOLDOWN, ClientConfig
 from riverui.engine.insert.checks import (
     checked_max_attempts,
     checked_priority,
@@ -57,8 +57,10 @@ class NotifyLimiter:
     A suppressed wake-up is not sent later: the next poll finds such jobs.
     """
 
-    def __init__(self, cooldown: timedelta, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._cooldown = cooldown.total_seconds()
+    def __init__(
+        self, cooldown: timedelta | None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._cooldown = (cooldown or FETCH_COOLDOWN).total_seconds()
         self._clock = clock
         self._sent: dict[str, float] = {}
 

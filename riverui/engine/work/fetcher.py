@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from riverui.domain.jobs import JobRow
 from riverui.engine.client_context import ClientContext
-from riverui.engine.config import QueueConfig
+from riverui.engine.config import FETCH_COOLDOWN, QueueConfig
 from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.hooks import Metric
 from riverui.engine.service import WakeUp
@@ -29,6 +29,14 @@ if TYPE_CHECKING:
     from riverui.engine.work.batches import Batch
     from riverui.engine.work.producer import ProducerParts
 
+_GATHER_SECONDS = 0.02
+"""Seconds between two fetches of a queue in which there is something, but less than there is room
+for, unless `fetch_cooldown` is set: a delay that nobody notices, for some jobs at a time.
+"""
+_EMPTY_AT_ONCE = 2
+"""Fetches that find nothing before the cooldown separates them: a notification and a poll may
+announce the same job.
+"""
 _RETRY_SECONDS = 60.0
 """Seconds before a failed second connection is retried: jobs are fetched without it."""
 
@@ -61,7 +69,7 @@ class Fetcher:
             choosers=choosers,
             fetch_alike=self._fetch_alike,
             stuck_jobs=parts.stuck_jobs,
-            wake=self.wake,
+            wake=self.refill,
         )
         self.start = FetchStart()
         """Where fetches begin."""
@@ -74,12 +82,19 @@ class Fetcher:
         self._choice = CandidateFetch(name, choosers, logger=client.logger)
         """Fetches if features choose among the jobs."""
         self._client = client
-        self.cooldown = (queue.fetch_cooldown or config.fetch_cooldown).total_seconds()
-        """Seconds between two fetches, unless a poll found jobs."""
+        given = queue.fetch_cooldown or config.fetch_cooldown
+        self.cooldown = (given or FETCH_COOLDOWN).total_seconds()
+        """Seconds between two fetches that find nothing."""
+        self._cool_at = 0.0
+        """When the cooldown of the last fetches that found nothing ends."""
         self._ephemeral = queue.ephemeral
         self._excepted: tuple[int, ...] = ()
         """The jobs that the last fetch left out."""
         self._failing = False
+        self._gather = self.cooldown if given else _GATHER_SECONDS
+        """Seconds between two fetches that find something, if slots are left."""
+        self._refills = given is None
+        """Whether a freed slot is filled at once while jobs are known to wait."""
         self._fetch_by_features = pilot.fetching(self._choice.fetch)
         self._fetch_now = False
         """Whether to skip the cooldown before the next fetch."""
@@ -108,6 +123,13 @@ class Fetcher:
         self._idle = self._polled = False
         self._wake_up.set()
 
+    def refill(self) -> None:
+        """Fetch because a slot was freed while jobs are known to wait: at once, unless
+        `fetch_cooldown` is set.
+        """
+        self._fetch_now |= self._refills
+        self.wake()
+
     def fetch_now(self) -> None:
         """Fetch at once, without the cooldown; callers must rate-limit."""
         self._fetch_now = True
@@ -128,25 +150,35 @@ class Fetcher:
         self.slots.stop()
 
     async def run(self) -> None:
-        """Fetch at once and at each wake-up, until stopped. The cooldown separates two fetches,
-        unless a poll caused the second.
-        """
+        """Fetch at once and at each wake-up, until stopped."""
         loop = asyncio.get_running_loop()
         woken = True
         while not self._stopping:
-            cool_at = loop.time() + self.cooldown
-            taken = await self._fetch_all()
-            # A poll that found nothing needs no cooldown: it would delay the next job.
-            cooling = woken or taken
+            began = loop.time()
+            found = await self._fetch_all()
+            rests_until = self._rest(began, found, woken=woken)
+            # Of jobs that come in quick succession not each is announced.
+            again = found > 1 and self._refills and not self.slots.short
             self._idle = True
-            await self._wake_up.wait()
-            self._idle = False
-            woken, self._polled = not self._polled, False
-            while cooling and (left := cool_at - loop.time()) > 0:
-                if self._fetch_now or self._stopping:
-                    break
+            woken = await self._wake_up.wait(self._gather if again else None) and not self._polled
+            self._idle = self._polled = False
+            while (
+                not (self._fetch_now or self._stopping) and (left := rests_until - loop.time()) > 0
+            ):
                 woken |= await self._wake_up.wait(left)
             self._fetch_now = False
+
+    def _rest(self, began: float, found: int, *, woken: bool) -> float:
+        """Return when the next fetch may begin, after one that has `found` so many jobs."""
+        if not (found or woken):
+            # After a poll that found nothing, a cooldown would delay the next job.
+            return began
+        rests_until = began + self._gather
+        if not found and not self.slots.short:
+            spare = (_EMPTY_AT_ONCE - 1) * self.cooldown if self._refills else 0
+            self._cool_at = min(max(self._cool_at, began), began + spare) + self.cooldown
+            rests_until = max(rests_until, self._cool_at - spare)
+        return rests_until
 
     async def run_second(self) -> None:
         """Fetch full results while `run` does, in a backlog: one statement runs while the other
@@ -201,26 +233,28 @@ class Fetcher:
 
     # One fetch
 
-    async def _fetch_all(self) -> bool:
-        """Fill the free slots, in as many statements as needed; return whether jobs came."""
-        some = False
+    async def _fetch_all(self) -> int:
+        """Fill the free slots, in as many statements as needed; return how many jobs came."""
+        found = 0
         while self._may_fetch:
             if self.wide and self._room < self._most_rows:
                 # Many of those that are about to begin may end at once.
                 await self._begun()
-                if not self._may_fetch:
-                    break
+            if self._room > 0:
+                await self._parts.pace.turn()
+            if not self._may_fetch:
+                break
             limit = min(self._room, self._rows_that_fit)
             if limit <= 0:
                 self.slots.short = True
                 break
-            if some and self.wide:
+            if found and self.wide:
                 self._backlog.set()
             taken = await self._fetch_passing_over(limit)
-            some = some or taken > 0
+            found += taken
             if not self._choice.goes_on() and taken < limit:
                 break
-        return some
+        return found
 
     async def _fetch_passing_over(self, limit: int) -> int:
         """Fetch, without jobs that make the statement fail; return how many came."""

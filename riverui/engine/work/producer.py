@@ -25,6 +25,7 @@ from riverui.engine.service import keep_running
 from riverui.engine.work.attempt import Cause
 from riverui.engine.work.candidate_fetch import SignsOfLife
 from riverui.engine.work.failure_log import job_fields
+from riverui.engine.work.fetch_pace import FetchPace
 from riverui.engine.work.fetcher import Fetcher
 from riverui.engine.work.job_executor import JobExecutor
 from riverui.engine.work.lost_fetches import LostFetches
@@ -43,6 +44,7 @@ class ProducerParts:
     executor: JobExecutor
     lost: LostFetches
     notifier: Notifier | None
+    pace: FetchPace
     poller: QueuePoller
     signs: SignsOfLife
     stuck_jobs: StuckJobs
@@ -71,7 +73,7 @@ class Producer:
 
     @property
     def cooldown(self) -> float:
-        """Seconds between two fetches, unless a poll found jobs."""
+        """Seconds between two fetches that find nothing."""
         return self.fetcher.cooldown
 
     @property
@@ -130,6 +132,10 @@ class Producer:
         """Fetch as `wake` does, from the beginning: jobs of any time are available again."""
         self.fetcher.start.go_back()
         self.wake()
+
+    def refill(self) -> None:
+        """Fetch because jobs that are known to wait may begin."""
+        self.fetcher.refill()
 
     def fetch_now(self) -> None:
         """Fetch at once, without the cooldown; callers must rate-limit."""

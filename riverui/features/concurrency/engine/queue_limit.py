@@ -200,6 +200,7 @@ class QueueLimit(Chooser):
             if found is None:
                 self._keeper.life_is_over()
                 return None
+            self._short |= found.seen > len(found.rows)
             slots.lent(found.slots)
             for key in found.keys:
                 slots.use(key)
@@ -229,8 +230,10 @@ class QueueLimit(Chooser):
         slots = self._keeper.slots
         full = slots.used[key] >= self._most_here or slots.was_refused(key)
         slots.release(key)
-        if self._short or full:
+        if self._short:
             self._short = False
+            self._work.refill()
+        elif full:
             self._work.wake()
 
     @property
