@@ -32,6 +32,7 @@ def score(results: Sequence[Result]) -> str:
             alarms = f"{sum(bool(result.wrong) for result in odd):,} of {len(odd):,}"
             shares = (_found([r for r in ill if r.shown]), _found(ill), _true(own))
             lines.append(f"| {words} | {' | '.join(shares)} | {alarms} |")
+    lines += _incidents(sick, "by all of them")
     for reader, words in READERS.items():
         lines += _incidents([r for r in sick if r.reader == reader], words)
     lines += _said(results)
@@ -39,7 +40,7 @@ def score(results: Sequence[Result]) -> str:
 
 
 def _incidents(results: Sequence[Result], reader: str) -> Iterator[str]:
-    """Yield the table of one reader: how many of each incident it found, of those shown."""
+    """Yield the table of some readers: how many of each incident they found, of those shown."""
     if not results:
         return
     heads = [*(f"{n} min" for n in MINUTES), f"from {_FROM} min", "true"]
