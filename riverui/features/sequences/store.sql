@@ -133,7 +133,8 @@ promoted as (
   update /* schema */river_job j
   set state = case
       when j.scheduled_at > clock_timestamp() + interval '5 seconds' then 'scheduled' else 'available'
-    end::/* schema */river_job_state
+    end::/* schema */river_job_state,
+    scheduled_at = greatest(j.scheduled_at, clock_timestamp())
   from free f
   where j.id = f.id
   returning j.id, j.queue, j.state
