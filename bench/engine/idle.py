@@ -51,11 +51,11 @@ async def measure_idle(
         python = [sys.executable, "-m", "bench.engine.ours", "idle", ours]
         start = b'{"op": "start", "ref": "1"}\n'
         programs = [
-            (tap, await stack.enter_async_context(_running(python))),
+            (tap, await stack.enter_async_context(running(python))),
             (
                 go_tap,
                 await stack.enter_async_context(
-                    _running([go, f"-database-url={theirs}", "-queues=default=10"], say=start)
+                    running([go, f"-database-url={theirs}", "-queues=default=10"], say=start)
                 ),
             ),
         ]
@@ -63,10 +63,10 @@ async def measure_idle(
         before = []
         for tap, pid in programs:
             tap.clear()
-            before.append(_cpu(pid))
+            before.append(cpu_of(pid))
         await asyncio.sleep(minutes * 60)
         first, second = (
-            _idleness(tap, _cpu(pid) - cpu, minutes)
+            _idleness(tap, cpu_of(pid) - cpu, minutes)
             for (tap, pid), cpu in zip(programs, before, strict=True)
         )
         return first, second
@@ -78,7 +78,7 @@ def _idleness(tap: Wiretap, cpu: float, minutes: float) -> Idleness:
 
 
 @contextlib.asynccontextmanager
-async def _running(command: Sequence[str | Path], *, say: bytes = b"") -> AsyncIterator[int]:
+async def running(command: Sequence[str | Path], *, say: bytes = b"") -> AsyncIterator[int]:
     """Run a program that ends when its standard input does; yield its process id."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
@@ -99,7 +99,7 @@ async def _running(command: Sequence[str | Path], *, say: bytes = b"") -> AsyncI
             await process.wait()
 
 
-def _cpu(pid: int) -> float:
-    """Seconds, user and system, of all threads."""
+def cpu_of(pid: int) -> float:
+    """Return the seconds, user and system, of all threads of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

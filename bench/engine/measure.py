@@ -16,6 +16,7 @@ from typing import Any
 from bench.engine import floors, installed, river
 from bench.engine.databases import Databases
 from bench.engine.drain import Drain, Latency
+from bench.engine.fleet import measure_fleet
 from bench.engine.held_runs import HeldRun, run_go, worked
 from bench.engine.idle import measure_idle
 from bench.report import Check, check
@@ -30,6 +31,7 @@ PARTS = (
     "inserts",
     "latency",
     "idle",
+    "fleet",
     "features",
     "limits",
     "rates",
@@ -64,6 +66,10 @@ _RATE_SECONDS = 60
 """For which they are."""
 _SHARE_SECONDS = 30
 """For which shares are dealt: some forty turns, of which each client may be one ahead."""
+_FLEET_SECONDS = 60.0
+"""For which the clients of a fleet are watched."""
+_FLEET_RATE = 500
+"""Jobs a second that its working clients get: few for ten, so that none is behind."""
 _ISOLATED_JOBS = 3_000
 """No-op jobs of a run in threads and in processes."""
 _COMPUTING_JOBS = 100
@@ -111,6 +117,7 @@ def measure_engine(server: str, parts: Sequence[str], *, rounds: int) -> list[Ch
         "inserts": _inserts,
         "latency": _latency,
         "idle": _idle,
+        "fleet": _fleet,
         "features": _features,
         "limits": _limits,
         "rates": _rates,
@@ -475,6 +482,25 @@ def _idle(databases: Databases, rounds: int) -> list[Check]:
             "idle: statements a minute against Go's", python.per_minute / go.per_minute, at_most=1
         ),
         check("idle: CPU, part of one core", python.cpu / 60_000 * 100, at_most=1, unit=" %"),
+    ]
+
+
+def _fleet(databases: Databases, rounds: int) -> list[Check]:
+    with databases.fresh() as url:
+        loads = asyncio.run(measure_fleet(url, seconds=_FLEET_SECONDS, rate=_FLEET_RATE))
+    for load in loads:
+        print(
+            f"fleet: {load.clients} clients, {load.jobs:,} jobs/s: {load.connections} connections,"
+            f" {load.statements:,.1f} statements/s, Postgres {load.server:,.0f} ms CPU/s, clients"
+            f" {load.python:,.0f} ms CPU/s"
+        )
+    print()
+    return [
+        check(
+            "fleet: statements a minute of a waiting client",
+            loads[0].statements * 60 / loads[0].clients,
+            at_most=100,
+        )
     ]
 
 

@@ -10,6 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
@@ -177,12 +178,14 @@ async def steadily(url: str, rate: str, seconds: str) -> None:
     await client.driver.close()
 
 
-async def idle(url: str) -> None:
-    """Let a client wait for jobs until standard input ends."""
+async def idle(url: str, clients: str = "1") -> None:
+    """Let clients wait for jobs until standard input ends."""
     workers = Workers()
     workers.add(Stamp())
     config = ClientConfig(queues={"default": QueueConfig(max_workers=10)}, workers=workers)
-    async with Client(url, config):
+    async with AsyncExitStack() as stack:
+        for _ in range(int(clients)):
+            await stack.enter_async_context(Client(url, config))
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 
 
