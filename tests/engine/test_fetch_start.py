@@ -200,7 +200,8 @@ class History:
             ):
                 break
             assert begun is not None, "a fetch from the beginning leaves nothing"
-            came = self.came_at[row["id"]]
+            due = (row["scheduled_at"] - BEGIN).total_seconds() + self.set_back
+            came = max(self.came_at[row["id"]], due)
             passed = self.passed_at(row)
             assert passed is not None, "what was not passed is fetched"
             assert passed <= came, "what was available was not passed"
