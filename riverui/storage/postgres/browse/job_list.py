@@ -57,6 +57,8 @@ _NEAR, _FAR, _FEW_OF_STATES = 2_000, 30_000, 1_000
 millisecond; and how many after them, in five, if a page may be among them and the states have more
 than a few jobs, which are read sooner.
 """
+_FARTHER = 300_000
+"""How many after them if each of the states' jobs would have to be read for its terms."""
 
 _TRY = 200
 """Milliseconds for each statement that reads a GIN index."""
@@ -346,13 +348,18 @@ def _whole_scan(choice: _Choice, *, unbounded: bool) -> tuple[Fragment | None, d
             "scanned_states": [state.value for state in states],
             "near_jobs": _NEAR,
             "few_jobs": _FEW_OF_STATES,
-            "far_jobs": _FAR,
+            "far_jobs": _FAR if _in_fetching_index(conditions.terms) else _FARTHER,
         }
         return Fragment("job_scan_state_id", **slots), given
     if not choice.by_id and len(states) == 1 and FINALIZED.issuperset(states) and unbounded:
         slots["cursor"] = choice.cursor_slot("job_cursor_finalized")
         return Fragment(WHOLE_FINALIZED, **slots), {"finalized_state": states[0].value}
     return None, {}
+
+
+def _in_fetching_index(terms: Sequence[Condition]) -> bool:
+    """Return whether River's fetching index has the columns of these terms."""
+    return all(each.term.field in (Field.QUEUE, Field.PRIORITY) for each in terms)
 
 
 def _candidates_scan(choice: _Choice, candidates: Fragment) -> Fragment:
@@ -418,7 +425,7 @@ def _finalized_scan(choice: _Choice, states: Sequence[str], window: int) -> Frag
 
 def _waiting_scan(choice: _Choice, states: Sequence[str], window: int) -> Fragment:
     conditions = choice.conditions
-    of_pair = [c for c in conditions.terms if c.term.field in (Field.QUEUE, Field.PRIORITY)]
+    of_pair = [c for c in conditions.terms if _in_fetching_index([c])]
     bounds, terms = _split([c for c in conditions.terms if c not in of_pair], "scheduled_at")
     terms += choice.cutoff()
     along = {
