@@ -14,7 +14,8 @@ from tests.conftest import with_database
     ("name", "minutes"), [("paused", 15), ("long_transaction", 40), ("blocked", 5)]
 )
 async def test_the_report_finds_what_was_played(admin_url: str, name: str, minutes: int) -> None:
-    server = Server(admin_url, "riverui_test_incidents")
+    # Other processes play the others meanwhile.
+    server = Server(admin_url, f"riverui_test_{name}")
     await server.prepare()
     try:
         results = await server.play(name, 1, (minutes,), ("alone", "dashboard"))
@@ -27,7 +28,7 @@ async def test_the_report_finds_what_was_played(admin_url: str, name: str, minut
         await server.close()
     with psycopg.connect(with_database(admin_url, "postgres")) as connection:
         row = connection.execute(
-            "select count(*) from pg_database where datname like 'riverui_test_incidents%'"
+            "select count(*) from pg_database where datname like %s", [f"riverui_test_{name}%"]
         ).fetchone()
     assert row == (0,)
 

@@ -639,7 +639,7 @@ def _api_cases() -> dict[str, Case]:
         "api list in JSON, by id to the end": (
             _whole(json, waits, retired, after=behind),
             {FETCHING, KIND, PKEY},
-            ROWS,
+            2 * ROWS,
         ),
         "api list, by tag": (_whole("text_list", done, tagged), {FINALIZED, PKEY}, ROWS),
         "api job": (lambda x: x.jobs.text_get(5), {PKEY}, 1),
