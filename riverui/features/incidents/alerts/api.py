@@ -132,6 +132,8 @@ async def create(request: Request) -> Response:
 
 async def delete(request: Request) -> Response:
     """End a silence, and answer those that are left."""
+    # It has no fields, but is rejected if it is not JSON, as everywhere.
+    await requests.payload(request)
     await silences.end(request, request.path_params["id"])
     return await index(request)
 
