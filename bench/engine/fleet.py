@@ -78,7 +78,11 @@ async def _load(url: str, pids: list[int], seconds: float) -> Load:
                 b"select pid from pg_stat_activity where datname = current_database()"
                 b" and backend_type = 'client backend' and pid <> pg_backend_pid()"
             )
-            used = {pid: cpu_of(pid) for (pid,) in await sessions.fetchall()}
+            used: dict[int, float] = {}
+            for (pid,) in await sessions.fetchall():
+                # A session may end meanwhile.
+                with contextlib.suppress(FileNotFoundError):
+                    used[pid] = cpu_of(pid)
             (commits,) = await row(
                 b"select xact_commit from pg_stat_database where datname = current_database()"
             )
