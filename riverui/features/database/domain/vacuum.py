@@ -208,7 +208,8 @@ def _ending(holder: Holder) -> str:
     if holder.kind == "slot" and holder.catalogs and holder.state == "active":
         return f"-- Its reader is behind.\ntable pg_replication_slots; -- {holder.name}"
     if holder.kind == "slot" and holder.state == "inactive":
-        return f"select pg_drop_replication_slot({holder.literal});"
+        drop = f"select pg_drop_replication_slot({holder.literal});"
+        return f"-- If its reader is gone for good:\n{drop}"
     if holder.kind == "transaction":
         return f"select pg_terminate_backend({holder.pid});"
     return (
