@@ -217,6 +217,7 @@ class History:
         return next((at for at, passed in self.marks if passed[number] >= place), None)
 
 
+@pytest.mark.scaled
 @pytest.mark.parametrize("seed", range(scaled(3, 150)))
 async def test_no_job_is_passed_over(play: Playground, seed: int) -> None:
     async with AsyncExitStack() as stack:
