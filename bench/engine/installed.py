@@ -60,7 +60,7 @@ def work(url: str, command: Sequence[str | Path], *, slots: int, seconds: float)
 
 def ours(url: str, slots: int) -> Sequence[str | Path]:
     """Return the command of riverui's client."""
-    return [sys.executable, "-m", "bench.engine.ours", "installed", url, str(slots)]
+    return [sys.executable, "-m", "bench.engine.ours", "idle", url, "1", str(slots)]
 
 
 def go(binary: Path, url: str, slots: int) -> Sequence[str | Path]:

@@ -136,16 +136,6 @@ class Sleeper(Worker[Sleep]):
         await asyncio.sleep(job.args.seconds)
 
 
-async def installed(url: str, slots: str) -> None:
-    """Work jobs with default settings until standard input ends."""
-    workers = Workers()
-    workers.add(Nothing())
-    workers.add(Sleeper())
-    config = ClientConfig(queues={"default": QueueConfig(max_workers=int(slots))}, workers=workers)
-    async with Client(url, config):
-        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-
-
 async def loaded(url: str, rate: str, seconds: str) -> dict[str, float]:
     """Return the times from calling `insert` in another process, so often a second, until `work`
     runs.
@@ -178,11 +168,12 @@ async def steadily(url: str, rate: str, seconds: str) -> None:
     await client.driver.close()
 
 
-async def idle(url: str, clients: str = "1") -> None:
-    """Let clients wait for jobs until standard input ends."""
+async def idle(url: str, clients: str = "1", slots: str = "10") -> None:
+    """Let clients with default settings wait for jobs until standard input ends."""
     workers = Workers()
-    workers.add(Stamp())
-    config = ClientConfig(queues={"default": QueueConfig(max_workers=10)}, workers=workers)
+    for worker in (Stamp(), Nothing(), Sleeper()):
+        workers.add(worker)
+    config = ClientConfig(queues={"default": QueueConfig(max_workers=int(slots))}, workers=workers)
     async with AsyncExitStack() as stack:
         for _ in range(int(clients)):
             await stack.enter_async_context(Client(url, config))
