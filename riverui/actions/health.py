@@ -213,32 +213,28 @@ async def _closer(reader: FactReader, figures: FigureReader | None, facts: Healt
             name = row.queue.name
             if name not in facts.queue_hours:
                 facts.queue_hours[name] = await figures.read(_HOUR, queue=name)
-    wrong = _wrong(facts)
-    if suspect_queues(facts) and not isinstance(facts.queues, Unread):
+    suspects = suspect_queues(facts)
+    wrong = [queue.name for queue in late_queues(facts)[:_LATE]] + suspects[:_LATE]
+    asked = list(wrong)
+    if suspects and not isinstance(facts.queues, Unread):
         # Who takes jobs of any queue shows whether clients live that hold some for too long.
-        wrong += [row.queue.name for row in facts.queues[:_WAITING]]
-    names = [name for name in dict.fromkeys(wrong) if name not in facts.waiting]
+        asked += [row.queue.name for row in facts.queues[:_WAITING]]
+    names = [name for name in dict.fromkeys(asked) if name not in facts.waiting]
     if names:
         found = await reader.fact(lambda db: HealthStore(db).health_waiting(names, now=facts.now))
         for name in names:
             facts.waiting[name] = found if isinstance(found, Unread) else found[name]
     if figures is not None and not isinstance(facts.hour, Unread):
-        for kind in _suspects(facts, facts.hour):
+        for kind in _suspects(facts, facts.hour, wrong):
             if kind not in facts.kind_hours:
                 facts.kind_hours[kind] = await figures.read(_HOUR, kind=kind)
 
 
-def _wrong(facts: HealthFacts) -> list[str]:
-    """Return the queues that are late or have jobs that run too long."""
-    return [queue.name for queue in late_queues(facts)[:_LATE]] + suspect_queues(facts)[:_LATE]
-
-
-def _suspects(facts: HealthFacts, hour: Figures) -> list[str]:
-    """Return the kinds whose own figures may show a cause: those that fail most, and in each late
-    queue those with most waiting and most running jobs.
+def _suspects(facts: HealthFacts, hour: Figures, wrong: Sequence[str]) -> list[str]:
+    """Return the kinds whose own figures may show a cause: those that fail most, and in each of the
+    queues that look `wrong` those with most waiting and most running jobs.
     """
     kinds = dict.fromkeys(failing_kinds(hour.pairs, _KINDS))
-    wrong = _wrong(facts)
     for name in wrong:
         found = facts.waiting_in(name)
         if not isinstance(found, Unread) and found.kinds:

@@ -9,6 +9,7 @@ import click
 
 from riverui.cli.api.connect import CLIENT_SETTINGS, dashboard_url, open_api
 from riverui.cli.settings import choose, settings_options
+from riverui.cli.terminal import print_answer
 from riverui.errors import ConfigError, NotFound
 
 
@@ -28,8 +29,6 @@ def explain(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: 
 
     if not (job_id.isascii() and job_id.isdecimal() and is_bigint(int(job_id[:20]))):
         raise ConfigError("a job id is a whole number, such as 9381022")
-    import msgspec
-
     from riverui.web.api.diagnoses import JobExplanation
 
     values = choose(flags, environ, CLIENT_SETTINGS)
@@ -48,8 +47,5 @@ def explain(environ: Mapping[str, str], /, job_id: str, as_json: bool, **flags: 
         if explained is None:
             raise ConfigError(f"job not found: {job_id}")
         found = JobExplanation.from_job(*explained)
-    if as_json:
-        click.echo(msgspec.json.encode(found).decode())
-    else:
-        click.echo(found.text(), nl=False)
+    print_answer(found, as_json=as_json)
     return 1 if found.blocked else 0

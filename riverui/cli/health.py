@@ -11,6 +11,7 @@ import click
 
 from riverui.cli.api.connect import CLIENT_SETTINGS, dashboard_url, open_api
 from riverui.cli.settings import SETTINGS, choose, settings_options
+from riverui.cli.terminal import print_answer
 from riverui.errors import ConfigError, RiveruiError
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ def health(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
     healthy, 1 for a warning or if something essential is unknown, 2 if it is critical, for bad
     input, and if there is no answer.
     """
-    import msgspec
-
     from riverui.domain.health.slo import objectives
     from riverui.web.api.diagnoses import HealthReportAnswer
 
@@ -58,10 +57,7 @@ def health(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
             report = HealthReportAnswer.from_report(*read(values, environ, make))
     except RiveruiError as error:
         raise ConfigError(str(error)) from None
-    if as_json:
-        click.echo(msgspec.json.encode(report).decode())
-    else:
-        click.echo(report.text(), nl=False)
+    print_answer(report, as_json=as_json)
     return CODES[report.level]
 
 

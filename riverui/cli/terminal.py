@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import Protocol, TextIO
 
 import click
 
@@ -99,6 +99,24 @@ def json_line(text: str | bytes) -> str:
     """Return the same JSON with control characters escaped."""
     line = text if isinstance(text, str) else text.decode()
     return line if line.isprintable() else HIDDEN.sub(code_point, line)
+
+
+class Answer(Protocol):
+    """A model of the API that can be read as text."""
+
+    def text(self) -> str:
+        """Return it as text without control characters."""
+        ...
+
+
+def print_answer(answer: Answer, *, as_json: bool) -> None:
+    """Print an answer as JSON, or as text."""
+    import msgspec
+
+    if as_json:
+        click.echo(json_line(msgspec.json.encode(answer)))
+    else:
+        click.echo(answer.text(), nl=False)
 
 
 def job_line(text: str | bytes) -> str:

@@ -155,11 +155,16 @@ def _cure(found: OpenTransaction | None) -> str:
     return f"To end process {found.pid}, run:" if found is not None and _ending(found) else ""
 
 
+def terminate(pid: int | None) -> str:
+    """Return the statement that ends the session of a process."""
+    return f"select pg_terminate_backend({pid});"
+
+
 def _ending(found: OpenTransaction | None) -> str:
     """Return the statement that ends a session; empty if it is unknown."""
     if found is None or found.pid is None:
         return ""
-    return f"select pg_terminate_backend({found.pid});"
+    return terminate(found.pid)
 
 
 def _who(found: OpenTransaction) -> str:

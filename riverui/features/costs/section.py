@@ -29,7 +29,7 @@ from riverui.web.search.figure_addresses import (
     with_window,
 )
 from riverui.web.view.contributions import KindCard
-from riverui.web.view.page_parts import Choice
+from riverui.web.view.page_parts import Choice, order_choices
 from riverui.web.view.render import respond
 
 _NONE = timedelta(0)
@@ -99,10 +99,7 @@ async def index(request: Request) -> Response:
                 for cost in sorted(costs, key=lambda cost: (-key(cost), cost.kind))
             ),
             measured=measured,
-            orders=tuple(
-                Choice(value=value, label=label, url=address(order=value), current=value == order)
-                for value, (label, _) in _ORDERS.items()
-            ),
+            orders=order_choices(_ORDERS, order, lambda other: address(order=other)),
             figures=figures,
             windows=window_choices(window, lambda other: address(window=other)),
         ),

@@ -10,6 +10,7 @@ import click
 from riverui.cli.api.connect import CLIENT_SETTINGS, dashboard_url, open_api
 from riverui.cli.health import CODES
 from riverui.cli.settings import choose, settings_options
+from riverui.cli.terminal import print_answer
 from riverui.errors import ConfigError, RiveruiError
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ def doctor(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
     nothing is changed. Exit code 0 if nothing is wrong, 1 for a warning or if something could not
     be measured, 2 if it is critical, for bad input, and if there is no answer.
     """
-    import msgspec
-
     from riverui.features.database.answer import DatabaseAnswer
 
     values = choose(flags, environ, CLIENT_SETTINGS)
@@ -44,10 +43,7 @@ def doctor(environ: Mapping[str, str], /, as_json: bool, **flags: Any) -> int:
             found = DatabaseAnswer.from_report(read(values, environ, _report))
     except RiveruiError as error:
         raise ConfigError(str(error)) from None
-    if as_json:
-        click.echo(msgspec.json.encode(found).decode())
-    else:
-        click.echo(found.text(), nl=False)
+    print_answer(found, as_json=as_json)
     return CODES[found.level]
 
 

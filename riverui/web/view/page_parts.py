@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
@@ -13,6 +14,18 @@ class Choice:
     label: str
     url: str
     current: bool = False
+
+
+def order_choices(
+    orders: Mapping[str, tuple[str, object]], current: str, url: Callable[[str], str]
+) -> tuple[Choice, ...]:
+    """Return the menu of a list's orders, whose labels come first in `orders`; `url` returns the
+    address of the list in an order.
+    """
+    return tuple(
+        Choice(value=value, label=label, url=url(value), current=value == current)
+        for value, (label, _) in orders.items()
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

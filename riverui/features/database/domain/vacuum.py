@@ -12,6 +12,7 @@ from riverui.domain.health.database import (
     OPEN_CRITICAL_AFTER,
     OPEN_WARN_AFTER,
     hidden,
+    terminate,
 )
 from riverui.domain.text import counted
 from riverui.domain.time import duration
@@ -211,7 +212,7 @@ def _ending(holder: Holder) -> str:
         drop = f"select pg_drop_replication_slot({holder.literal});"
         return f"-- If its reader is gone for good:\n{drop}"
     if holder.kind == "transaction":
-        return f"select pg_terminate_backend({holder.pid});"
+        return terminate(holder.pid)
     return (
         "-- On the standby, this ends its oldest query:\n"
         "select pg_terminate_backend(pid) from pg_stat_activity where backend_xmin is not null"

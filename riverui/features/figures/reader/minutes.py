@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from riverui.domain.figures import OTHER, Tally
+from riverui.domain.health.usual import MANY_FAILED_JOBS
 from riverui.domain.queues import QueueMinute
 from riverui.features.figures.domain import (
     DAY,
@@ -32,8 +33,6 @@ from riverui.features.figures.domain import (
 from riverui.features.figures.store import FailedAttempt, InsertedTally
 
 _NOTHING = Tally()
-_MAX_UNSEEN = 100
-"""Most jobs of a kind and minute that are taken from counts: more are no few jobs' retries."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -322,7 +321,7 @@ class RecentMinutes:
             for pair, tally in minute.clients.items() if at >= since else ():
                 unseen = tally.failed - minute.pairs.get(pair, _NOTHING).failed
                 if unseen > 0:
-                    found.setdefault(pair[1], []).extend([at] * min(unseen, _MAX_UNSEEN))
+                    found.setdefault(pair[1], []).extend([at] * min(unseen, MANY_FAILED_JOBS))
         return found
 
     def arrivals(self) -> Mapping[str, Sequence[int]]:

@@ -25,7 +25,7 @@ from riverui.web.search.figure_addresses import (
     with_window,
 )
 from riverui.web.view.facts import fact
-from riverui.web.view.page_parts import Choice, Problem
+from riverui.web.view.page_parts import Choice, Problem, order_choices
 from riverui.web.view.render import respond
 
 _SHOWN = 200
@@ -127,10 +127,7 @@ async def index(request: Request) -> Response:
             summary="" if match else " ".join(line.trouble.title for line in lines if line.trouble),
             lines=tuple(lines[:_SHOWN]),
             match=match,
-            orders=tuple(
-                Choice(value=value, label=label, url=address(order=value), current=value == order)
-                for value, (label, _) in _ORDERS.items()
-            ),
+            orders=order_choices(_ORDERS, order, lambda other: address(order=other)),
             figures=figures,
             windows=window_choices(window, lambda other: address(window=other)),
             more=len(lines) > _SHOWN or len(names) > _SHOWN,

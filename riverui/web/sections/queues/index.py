@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
@@ -29,7 +30,7 @@ from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.view.facts import fact
 from riverui.web.view.format import plain
-from riverui.web.view.page_parts import Choice, Problem
+from riverui.web.view.page_parts import Choice, Problem, order_choices
 from riverui.web.view.queue_table import COUNTED, QueueLine, queue_table
 from riverui.web.view.render import respond
 from riverui.web.view.tables import Table
@@ -125,15 +126,7 @@ async def index(request: Request) -> Response:
         request,
         QueuesIndex(
             match=match,
-            orders=tuple(
-                Choice(
-                    value=value,
-                    label=label,
-                    url=_index_url(request, match, value),
-                    current=value == order,
-                )
-                for value, (label, _) in _ORDERS.items()
-            ),
+            orders=order_choices(_ORDERS, order, partial(_index_url, request, match)),
             summary="" if match or problem else _summary(lines, known=bool(minutes)),
             trouble=any(each.rank < _CALM for each in lines),
             table=queue_table(
