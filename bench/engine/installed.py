@@ -43,19 +43,22 @@ def work(url: str, command: Sequence[str | Path], *, slots: int, seconds: float)
         db.execute("vacuum (analyze) river_job")
         db.execute("checkpoint")
         transactions = _transactions(db)
-        with _running(command) as process:
-            while not _completed(db)[1] and process.poll() is None:
-                time.sleep(0.05)
-            time.sleep(1)
-            since, before = _completed(db)
-            time.sleep(_SECONDS)
-            until, after = _completed(db)
+        per_second = _pace(db, [command])
         _, worked = _completed(db)
-    if after == jobs:
+    if worked == jobs:
         raise SystemExit(f"{jobs} jobs were too few for {slots} slots")
     with psycopg.connect(url, autocommit=True) as db:
         transactions = _transactions(db) - transactions
-    return Pace(per_second=(after - before) / (until - since), statements=transactions / worked)
+    return Pace(per_second=per_second, statements=transactions / worked)
+
+
+def compute(url: str, processes: int) -> float:
+    """Return the jobs a second of so many processes whose jobs need 10 ms of the processor."""
+    jobs = round(100 * processes * (_SECONDS + 4))
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute(_BACKLOG, {"kind": "compute", "seconds": 0.01, "jobs": jobs})
+        db.execute("vacuum (analyze) river_job")
+        return _pace(db, [ours(url, 100)] * processes)
 
 
 def ours(url: str, slots: int) -> Sequence[str | Path]:
@@ -66,6 +69,19 @@ def ours(url: str, slots: int) -> Sequence[str | Path]:
 def go(binary: Path, url: str, slots: int) -> Sequence[str | Path]:
     """Return the command of Go's, which sends no events of jobs."""
     return [binary, f"-database-url={url}", f"-queues=default={slots}", '-config={"quiet": true}']
+
+
+def _pace(db: psycopg.Connection, commands: Sequence[Sequence[str | Path]]) -> float:
+    """Return the jobs completed in a second, from the first second of work on."""
+    with contextlib.ExitStack() as stack:
+        processes = [stack.enter_context(_running(command)) for command in commands]
+        while not _completed(db)[1] and all(process.poll() is None for process in processes):
+            time.sleep(0.05)
+        time.sleep(1)
+        since, before = _completed(db)
+        time.sleep(_SECONDS)
+        until, after = _completed(db)
+    return (after - before) / (until - since)
 
 
 @contextlib.contextmanager

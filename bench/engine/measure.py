@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -28,6 +29,7 @@ PARTS = (
     "sustained",
     "continuous",
     "installed",
+    "processes",
     "inserts",
     "latency",
     "idle",
@@ -60,6 +62,8 @@ _INSTALLED = {4: 20.0, 16: 20.0, 100: 12.0}
 """Slots of a client with default settings, and how many times as fast as Go's we want to be."""
 _INSTALLED_SECONDS = (0.0, 0.001, 0.01)
 """How long its jobs take."""
+_COMPUTING_PROCESSES = (1, 2, 3)
+"""Clients whose jobs need the processor."""
 _RATES = (10, 1_000, 10_000)
 """Limits that are held to, in jobs a second."""
 _RATE_SECONDS = 60
@@ -114,6 +118,7 @@ def measure_engine(server: str, parts: Sequence[str], *, rounds: int) -> list[Ch
         "sustained": _sustained,
         "continuous": _continuous,
         "installed": _installed,
+        "processes": _processes,
         "inserts": _inserts,
         "latency": _latency,
         "idle": _idle,
@@ -222,6 +227,28 @@ def _installed(databases: Databases, rounds: int) -> list[Check]:
                 ratio = mine[0] / go[0]
                 checks.append(check(f"{name}: against Go", ratio, at_least=wanted, unit="×"))
                 checks.append(check(f"{name}: statements a job", mine[1], at_most=1))
+    print()
+    return checks
+
+
+def _processes(databases: Databases, rounds: int) -> list[Check]:
+    """Print what one, two and three clients do, each in its own process, whose jobs need 10 ms of
+    the processor; return the targets, which the processors of this machine allow.
+    """
+    runs: dict[int, list[float]] = {number: [] for number in _COMPUTING_PROCESSES}
+    for _ in range(rounds):
+        for number, found in runs.items():
+            with databases.fresh() as url:
+                found.append(installed.compute(url, number))
+    alone, *more = (statistics.median(found) for found in runs.values())
+    print(f"1 process, jobs of 10 ms CPU: {alone:.0f} jobs/s")
+    checks = []
+    for number, found in zip(_COMPUTING_PROCESSES[1:], more, strict=True):
+        print(f"{number} processes: {found:.0f} jobs/s, {found / alone:.2f} ×")
+        if number <= (os.cpu_count() or 1):
+            ratio = found / alone
+            name = f"{number} processes against one"
+            checks.append(check(name, ratio, at_least=number * 5 / 6, unit="×"))
     print()
     return checks
 

@@ -49,6 +49,14 @@ class Sleep:
 
 
 @dataclass(frozen=True, slots=True)
+class Compute:
+    """Args of a job that needs so much of the processor."""
+
+    kind: ClassVar[str] = "compute"
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Timed:
     """Args of a job that knows when it was inserted."""
 
@@ -136,6 +144,16 @@ class Sleeper(Worker[Sleep]):
         await asyncio.sleep(job.args.seconds)
 
 
+class Computer(Worker[Compute]):
+    """Keeps the processor busy as long as the job says."""
+
+    async def work(self, job: Job[Compute]) -> None:
+        """Loop until this thread has had that much time."""
+        until = time.thread_time() + job.args.seconds
+        while time.thread_time() < until:
+            pass
+
+
 async def loaded(url: str, rate: str, seconds: str) -> dict[str, float]:
     """Return the times from calling `insert` in another process, so often a second, until `work`
     runs.
@@ -171,7 +189,7 @@ async def steadily(url: str, rate: str, seconds: str) -> None:
 async def idle(url: str, clients: str = "1", slots: str = "10") -> None:
     """Let clients with default settings wait for jobs until standard input ends."""
     workers = Workers()
-    for worker in (Stamp(), Nothing(), Sleeper()):
+    for worker in (Stamp(), Nothing(), Sleeper(), Computer()):
         workers.add(worker)
     config = ClientConfig(queues={"default": QueueConfig(max_workers=int(slots))}, workers=workers)
     async with AsyncExitStack() as stack:

@@ -236,7 +236,7 @@ async def test_without_the_tables_the_error_names_the_command(
     with pytest.raises(SchemaMissing, match="the tables of riverui: run `riverui mig"):
         await client.insert_many([InsertManyParams(Task(), IN_LINE)] * 2)
     assert await scheduler.run_once() == 0
-    assert scheduler.interval == timedelta(seconds=30)
+    assert scheduler.interval == timedelta(seconds=60)
     await migrate(driver, "up", line="riverui")
     await client.insert_many([InsertManyParams(Task(), IN_LINE)] * 2)
     assert await scheduler.run_once() == 0

@@ -15,7 +15,7 @@ not a part in each round.
 """
 _REST = 5
 """Intervals until the next read after one that found no key at all."""
-_REST_WITHOUT_TABLES = 30
+_REST_WITHOUT_TABLES = 60
 """Intervals between two checks for the tables while they are missing."""
 
 

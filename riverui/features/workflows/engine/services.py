@@ -20,7 +20,7 @@ MAX_TASKS = 10_000
 
 _INTERVAL = timedelta(seconds=10)
 """Time between two looks at tasks."""
-_INTERVAL_WITHOUT_TABLE = timedelta(seconds=30)
+_INTERVAL_WITHOUT_TABLE = timedelta(seconds=60)
 """Time between two checks for a missing table."""
 
 
