@@ -243,10 +243,10 @@ def _processes(databases: Databases, rounds: int) -> list[Check]:
     alone, *more = (statistics.median(found) for found in runs.values())
     print(f"1 process, jobs of 10 ms CPU: {alone:.0f} jobs/s")
     checks = []
-    for number, found in zip(_COMPUTING_PROCESSES[1:], more, strict=True):
-        print(f"{number} processes: {found:.0f} jobs/s, {found / alone:.2f} ×")
+    for number, pace in zip(_COMPUTING_PROCESSES[1:], more, strict=True):
+        ratio = pace / alone
+        print(f"{number} processes: {pace:.0f} jobs/s, {ratio:.2f} ×")
         if number <= (os.cpu_count() or 1):
-            ratio = found / alone
             name = f"{number} processes against one"
             checks.append(check(name, ratio, at_least=number * 5 / 6, unit="×"))
     print()
