@@ -19,9 +19,9 @@ insert into river_job (kind, args, max_attempts)
 select %(kind)s, jsonb_build_object('seconds', %(seconds)s::float8), 25
 from generate_series(1, %(jobs)s)
 """
-_PER_SLOT = 2_500.0
+_PER_SLOT = 12_000.0
 """More no-op jobs a second than one slot can work."""
-_MOST_JOBS = 250_000
+_MOST_JOBS = 400_000
 """Jobs of a backlog: they have to be inserted first."""
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 class Cause(Enum):
     """Why an attempt was asked to end."""
 
+    FULL = "full"
+    """No slot became free for it."""
     REMOTE = "remote"
     """The job was cancelled."""
     SILENT = "silent"

@@ -68,6 +68,7 @@ class Fetcher:
             queue.max_workers,
             choosers=choosers,
             fetch_alike=self._fetch_alike,
+            start=parts.executor.start,
             stuck_jobs=parts.stuck_jobs,
             wake=self.refill,
         )
@@ -220,9 +221,17 @@ class Fetcher:
         return not (self.paused or self._stopping or self.held_back)
 
     @property
+    def _may_fetch_ahead(self) -> bool:
+        """Whether jobs may be fetched before there are slots: not if features choose them, or if
+        `run_second` fetches more than a statement may return.
+        """
+        chosen = self._choice.active or self._client.pilot.wants_fetch(self.name)
+        return self._refills and not self.wide and not chosen
+
+    @property
     def _room(self) -> int:
         """How many jobs one statement may return if they are small."""
-        return min(self.slots.free, self._most_rows)
+        return min(self.slots.room(), self._most_rows)
 
     async def _begun(self) -> None:
         """Wait until the jobs fetched so far have begun."""
@@ -252,6 +261,7 @@ class Fetcher:
                 self._backlog.set()
             taken = await self._fetch_passing_over(limit)
             found += taken
+            self.slots.backlog = taken == limit and self._may_fetch_ahead
             if not self._choice.goes_on() and taken < limit:
                 break
         return found
@@ -400,7 +410,6 @@ class Fetcher:
         for job_id in reservation.cancelled:
             if (cancelled := slots.attempts.get(job_id)) is not None:
                 cancelled.end(Cause.REMOTE)
-        executor.start(attempts)
         return attempts
 
     def _measure(self, name: str, value: float) -> None:

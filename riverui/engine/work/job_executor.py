@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 _INTERRUPTIONS = {
+    Cause.FULL: "as other jobs kept its slot",
     Cause.SILENT: "as its client was cut off",
     Cause.STOP: "by the client's stop",
 }
@@ -261,7 +262,8 @@ class JobExecutor:
         if attempt.cause in _INTERRUPTIONS and isinstance(error, asyncio.CancelledError):
             why = _INTERRUPTIONS[attempt.cause]
             self._logger.info("job %s was interrupted %s, and is available again", row.id, why)
-            return outcome.interrupted(row, now, attempt.metadata())
+            due_at = None if attempt.cause is Cause.FULL else now
+            return outcome.interrupted(row, due_at, attempt.metadata())
         return await self._failure(attempt, error)
 
     async def _failure(self, attempt: Attempt, error: BaseException) -> Outcome:

@@ -79,9 +79,11 @@ def snoozed(row: JobRow, now: datetime, metadata: str | None, duration: timedelt
     return Outcome(params, EventKind.JOB_SNOOZED)
 
 
-def interrupted(row: JobRow, now: datetime, metadata: str | None) -> Outcome:
-    """Return the outcome of an attempt that the client's stop interrupted; it does not count."""
-    params = not_begun(row)._replace(scheduled_at=now, metadata=metadata)
+def interrupted(row: JobRow, due_at: datetime | None, metadata: str | None) -> Outcome:
+    """Return the outcome of an attempt that the client interrupted; it does not count. `due_at` is
+    when the job is due again; None if it keeps its place.
+    """
+    params = not_begun(row)._replace(scheduled_at=due_at, metadata=metadata)
     return Outcome(params, EventKind.JOB_INTERRUPTED)
 
 

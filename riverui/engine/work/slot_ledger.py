@@ -4,15 +4,21 @@ change.
 A fetch reserves slots before its statement is sent, and keeps as many as jobs it returned. An
 attempt holds its slot until it is over, unless it shares its batch's slot, or is stuck and the
 program wants another job to run in its place.
+
+In a backlog of short jobs more are fetched than there are slots, so that no slot is empty during a
+fetch: as many as end in some milliseconds. They wait here, and are given back if no slot becomes
+free.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from riverui.engine.work.attempt import Attempt
+from riverui.engine.work.attempt import Attempt, Cause
 from riverui.engine.work.job_counts import JobCounts
 from riverui.engine.work.stuck_jobs import StuckJobs
 from riverui.storage.interface.engine_params import JobsAlike
@@ -24,6 +30,16 @@ if TYPE_CHECKING:
     FetchAlike: TypeAlias = Callable[[JobsAlike, int, Batch], Awaitable[Sequence[Attempt]]]
     """Fetches up to so many jobs for a batch, which take no slots, and returns their attempts."""
 
+_AHEAD_SECONDS = 0.01
+"""Seconds of work that may wait for slots: a few times as long as a fetch takes. All slots must
+become free in twice the time, otherwise jobs are too long to wait for each other.
+"""
+_MEASURED_SECONDS = 0.05
+"""Seconds over which ended jobs are counted, to know how many those are."""
+_LONGEST_WAIT = 0.1
+"""Seconds after which a job that still waits is given back: the jobs before it are long."""
+_PAUSE_SECONDS = 10.0
+"""Seconds without fetching ahead after that: there may be more long ones."""
 _LANDED_SECONDS = 0.02
 """Seconds between checks whether fetches have ended: nothing urgent waits for that."""
 _SETTLED_SECONDS = 0.001
@@ -52,15 +68,17 @@ class SlotLedger:
         *,
         choosers: Sequence[Chooser],
         fetch_alike: FetchAlike,
+        start: Callable[[Sequence[Attempt]], None],
         stuck_jobs: StuckJobs,
         wake: Callable[[], None],
     ) -> None:
-        """Create a ledger of so many slots; `wake` is called when a slot is freed that a fetch
-        lacked.
+        """Create a ledger of so many slots. `start` is called with attempts that have one; `wake`
+        when there is room for jobs again.
         """
-        """Make one with all slots free; `wake` is called when one is freed that was missing."""
         self.attempts: dict[int, Attempt] = {}
         """Running attempts, by job."""
+        self.backlog = False
+        """Whether jobs may be fetched ahead: there are more, and no feature chooses among them."""
         self.drained = asyncio.Event()
         """Set after `stop`, when no fetch and no attempt is running."""
         self.fetch_alike = fetch_alike
@@ -71,20 +89,34 @@ class SlotLedger:
         """
         self.short = False
         """Whether there may be more jobs than there were free slots."""
+        self._ahead = 0
+        """Jobs to fetch ahead, by the last count of ended ones."""
+        self._ahead_from = 0.0
+        """When jobs may be fetched ahead again (monotonic)."""
         self._choosers = choosers
+        self._counted, self._counted_at = 0, 0.0
+        """Ended attempts at the last count, and when that was (monotonic)."""
+        self._give_back_timer: asyncio.TimerHandle | None = None
+        self._pending = 0
+        """Slots of `_taken` that no started attempt has."""
         self._reservations: list[Reservation] = []
         self._sharing = 0
         """Attempts that use the slot of their batch."""
+        self._start = start
         self._stopping = False
         self._stuck_jobs = stuck_jobs
         self._taken = 0
         """Slots held by attempts, and reserved ones."""
+        self._waiting: deque[tuple[float, Attempt]] = deque()
+        """Attempts that have no slot yet, and when they were fetched (monotonic)."""
         self._wake = wake
         self._worked = 0
 
     @property
     def free(self) -> int:
-        """Slots that are neither held nor reserved; negative after a reduction."""
+        """Slots that are neither held nor reserved; negative after a reduction, and if jobs wait
+        for slots.
+        """
         return self.max_workers - self._taken
 
     @property
@@ -115,6 +147,13 @@ class SlotLedger:
         """Whether fetched jobs have not begun."""
         return any(reservation.arrived for reservation in self._reservations)
 
+    def room(self) -> int:
+        """Return how many jobs to fetch: into all free slots, and ahead; 0 while at least half of
+        the latter wait.
+        """
+        ahead = self._measured() if self.backlog and not self._sharing else 0
+        return self.free + ahead if 2 * self.free + ahead > 0 else 0
+
     async def settled(self) -> None:
         """Wait until all jobs fetched before the current fetch are among the attempts."""
         while True:
@@ -135,12 +174,14 @@ class SlotLedger:
         reservation = Reservation(slots)
         self._reservations.append(reservation)
         self._taken += slots
+        self._pending += slots
         return reservation
 
     def arrive(self, reservation: Reservation, jobs: int) -> None:
         """Keep the slots of the fetched jobs, and free the others."""
         if reservation.slots:
             self._taken -= reservation.slots - jobs
+            self._pending -= reservation.slots - jobs
         else:
             self._sharing += jobs
         self.running += jobs
@@ -152,12 +193,19 @@ class SlotLedger:
     def begin(
         self, reservation: Reservation, attempts: Sequence[Attempt], batch: Batch | None = None
     ) -> None:
-        """Count the attempts at fetched jobs as running; those of a batch share its slot."""
+        """Start the attempts at fetched jobs as slots become free; those of a batch share its
+        slot.
+        """
         for attempt in attempts:
             self.attempts[attempt.row.id] = attempt
         if batch is not None:
             for attempt in attempts:
                 attempt.batch, attempt.slot_given_up = batch, True
+            self._start(attempts)
+        else:
+            now = time.monotonic()
+            self._waiting.extend((now, attempt) for attempt in attempts)
+            self._start_waiting()
         self._close(reservation)
 
     def release(self, attempt: Attempt) -> None:
@@ -177,7 +225,9 @@ class SlotLedger:
         for chooser in self._choosers:
             if chooser.active:
                 chooser.ended(attempt.row)
-        if self.short:
+        if self._waiting:
+            self._start_waiting()
+        if self.short and self.room() > 0:
             self._refill()
         if self._stopping:
             self._check_drained()
@@ -188,6 +238,7 @@ class SlotLedger:
             attempt.slot_given_up = True
             self._sharing += 1
             self._taken -= 1
+            self._start_waiting()
             self._refill()
 
     def keep_slot(self, attempt: Attempt) -> None:
@@ -206,6 +257,7 @@ class SlotLedger:
             attempt.slot_given_up = True
             self._sharing += attempt.batch is not None
             self._taken -= 1
+            self._start_waiting()
             self._wake()
 
     def cancel_early(self, job_id: int) -> None:
@@ -217,6 +269,42 @@ class SlotLedger:
         """Set `drained` when all current fetches and attempts are over."""
         self._stopping = True
         self._check_drained()
+
+    def _measured(self) -> int:
+        """Return how many jobs to fetch ahead."""
+        now = time.monotonic()
+        if (seconds := now - self._counted_at) >= _MEASURED_SECONDS:
+            ended = (self._worked - self._counted) / seconds * _AHEAD_SECONDS
+            short = 2 * ended >= self.max_workers and now >= self._ahead_from
+            self._ahead = round(ended) if short else 0
+            self._counted, self._counted_at = self._worked, now
+        return self._ahead
+
+    def _start_waiting(self) -> None:
+        """Start as many of the attempts that wait as there are slots."""
+        attempts = []
+        while self._waiting and self._taken - self._pending < self.max_workers:
+            self._pending -= 1
+            attempts.append(self._waiting.popleft()[1])
+        if attempts:
+            self._start(attempts)
+        if self._waiting and self._give_back_timer is None:
+            seconds = self._waiting[0][0] + _LONGEST_WAIT - time.monotonic()
+            loop = asyncio.get_running_loop()
+            self._give_back_timer = loop.call_later(seconds, self._give_back)
+
+    def _give_back(self) -> None:
+        """End the attempts that have waited too long: nothing of their jobs has run."""
+        self._give_back_timer = None
+        now, late = time.monotonic(), list[Attempt]()
+        while self._waiting and self._waiting[0][0] <= now - _LONGEST_WAIT:
+            self._pending -= 1
+            late.append(self._waiting.popleft()[1])
+            late[-1].end(Cause.FULL)
+        if late:
+            self._ahead, self._ahead_from = 0, now + _PAUSE_SECONDS
+            self._start(late)
+        self._start_waiting()
 
     def _close(self, reservation: Reservation) -> None:
         self._reservations.remove(reservation)
