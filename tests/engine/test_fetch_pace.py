@@ -39,7 +39,16 @@ class Counted:
             "queues": {"default": QueueConfig(max_workers=4)},
         }
         await self.play.start(database=driver, **(given | settings))
-        await self.play.until(lambda: self.fetches > 0)
+        await self.play.until(self._fetched)
+
+    async def _fetched(self) -> bool:
+        """Return whether the first fetch has ended: it finds nothing that is inserted from now."""
+        return bool(
+            await self.play.rows(
+                "select 1 from pg_stat_activity where datname = current_database()"
+                " and state = 'idle' and query like '%%skip locked%%'"
+            )
+        )
 
     async def insert(self, jobs: int, value: str = "", queue: str = "default") -> None:
         await self.play.rows(
