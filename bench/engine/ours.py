@@ -24,6 +24,9 @@ from riverui.engine.work.worker import Job, Worker
 from riverui.engine.work.workers import Workers
 from riverui.storage.connect import connect
 
+_SLEEPS_SECONDS = 2.0
+"""Seconds for which tasks sleep without a queue."""
+
 
 @dataclass(frozen=True, slots=True)
 class Args:
@@ -184,6 +187,23 @@ async def steadily(url: str, rate: str, seconds: str) -> None:
         await asyncio.sleep(began + number / int(rate) - loop.time())
         await client.insert(Timed(at=time.time()))
     await client.driver.close()
+
+
+async def sleeps(slots: str, seconds: str) -> float:
+    """Return how often a second so many tasks can sleep that long, without any queue."""
+    loop, count = asyncio.get_running_loop(), 0
+    until = loop.time() + _SLEEPS_SECONDS
+
+    async def sleep() -> None:
+        nonlocal count
+        while loop.time() < until:
+            await asyncio.create_task(asyncio.sleep(float(seconds)))
+            count += 1
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(int(slots)):
+            group.create_task(sleep())
+    return count / _SLEEPS_SECONDS
 
 
 async def idle(url: str, clients: str = "1", slots: str = "10") -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from riverui.engine.config import NO_LIMIT, QueueConfig
+from riverui.engine.notifier import CONTROL
 from riverui.engine.work import slot_ledger
 from riverui.engine.work.slot_ledger import SlotLedger
 from riverui.engine.work.worker import Job, Worker
@@ -236,6 +237,19 @@ async def test_a_client_that_stops_works_the_jobs_that_wait(play: Playground) ->
     worked = len(backlog.worker.begun)
     counts = {("completed", 1): worked, ("available", 0): 2_000 - worked}
     assert await backlog.counts() == counts
+
+
+async def test_a_queue_that_is_paused_leaves_none_waiting(play: Playground) -> None:
+    backlog = Backlog(play)
+    await backlog.start(2_000)
+    await play.until(lambda: bool(backlog.waiting))
+    await play.notify(CONTROL, '{"action": "pause", "queue": "default"}')
+    await play.until(lambda: producer(play).paused and not backlog.slots.running)
+    worked = len(backlog.worker.begun)
+    assert not backlog.slots.expecting
+    assert worked < 2_000
+    await play.client.stop()
+    assert await backlog.counts() == {("completed", 1): worked, ("available", 0): 2_000 - worked}
 
 
 async def test_a_client_that_cancels_its_jobs_gives_back_those_that_wait(play: Playground) -> None:

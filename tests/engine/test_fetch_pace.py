@@ -111,6 +111,19 @@ async def test_fetches_of_all_queues_keep_to_a_ceiling(play: Playground) -> None
     assert min(counted.worked.values()) >= 5, "the queues take turns"
 
 
+async def test_the_second_fetch_of_a_backlog_keeps_to_the_ceiling_too(play: Playground) -> None:
+    counted = Counted(play)
+    await counted.insert(600)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await counted.start(
+        queues={"default": QueueConfig(max_workers=30)},
+        limits=EngineLimits(fetch_rows=5, fetches_per_second=50),
+    )
+    await play.until(lambda: counted.worked.total() >= 300)
+    assert counted.fetches <= 50 * (loop.time() - began) + 2
+
+
 async def test_an_empty_queue_is_fetched_once_per_cooldown_however_often_it_is_announced(
     play: Playground,
 ) -> None:

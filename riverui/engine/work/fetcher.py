@@ -190,6 +190,7 @@ class Fetcher:
             await self._backlog.wait()
             while self.slots.expecting and time.monotonic() >= retry_at:
                 await self._begun()
+                await self._parts.pace.turn()
                 limit = self._most_rows
                 if not self._may_fetch or min(self._room, self._rows_that_fit) < limit:
                     break
@@ -365,6 +366,7 @@ class Fetcher:
         """
         attempts: list[Attempt] = []
         while most > 0 and self._may_fetch:
+            await self._parts.pace.turn()
             limit = min(most, self._rows_that_fit)
             params = self._params._replace(
                 limit=limit, kinds=None, except_ids=self._aside.ids, alike=alike

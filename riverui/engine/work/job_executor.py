@@ -44,7 +44,9 @@ _INTERRUPTIONS = {
 _TURN = 0.002
 """Seconds of one turn of the event loop that starting jobs may take, as everything else waits."""
 _FIRST_TASKS = 8
-"""Tasks that start in the first turn, before it is known how long their first steps take."""
+"""Tasks that start in the first turn, before it is known how long their first steps take; and that
+may be created in that time without another turn.
+"""
 _MAX_GROWTH = 8
 """Maximum factor by which more start in the next turn: a thousand quick ones need four turns."""
 
@@ -97,6 +99,8 @@ class JobExecutor:
         self._config = config
         self._context = copy_context()
         """The context in which jobs start, including those fetched for another job's batch."""
+        self._created, self._counted_at = 0, 0.0
+        """Tasks created without another turn, and since when (`perf_counter`)."""
         self._deadlines = deadlines
         self._extensions = extensions
         self._logger = logger
@@ -123,11 +127,24 @@ class JobExecutor:
 
     def start(self, attempts: Sequence[Attempt]) -> None:
         """Start jobs from the next turn of the event loop on, in as many turns as they need."""
+        if not self._waiting and self._few(len(attempts)):
+            for attempt in attempts:
+                run, context = self._run(attempt), self._context.copy()
+                attempt.task = asyncio.Task(run, loop=self._loop, context=context)
+            return
         if not self._waiting:
             self._at_once, self._turned_at = _FIRST_TASKS, None
             self._loop.call_soon(self._start_some, context=self._context)
             self._begun.clear()
         self._waiting.extend(attempts)
+
+    def _few(self, tasks: int) -> bool:
+        """Return whether so many tasks may be created at once, and count them."""
+        now = time.perf_counter()
+        if now - self._counted_at > _TURN:
+            self._created, self._counted_at = 0, now
+        self._created += tasks
+        return self._created <= _FIRST_TASKS
 
     async def begun(self) -> None:
         """Wait until all attempts passed to `start` have begun."""

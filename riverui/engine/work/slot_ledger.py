@@ -30,10 +30,14 @@ if TYPE_CHECKING:
     FetchAlike: TypeAlias = Callable[[JobsAlike, int, Batch], Awaitable[Sequence[Attempt]]]
     """Fetches up to so many jobs for a batch, which take no slots, and returns their attempts."""
 
-_AHEAD_SECONDS = 0.01
-"""Seconds of work that may wait for slots: a few times as long as a fetch takes. All slots must
-become free in twice the time, otherwise jobs are too long to wait for each other.
+_AHEAD_FETCHES = 3
+"""How much work may wait for slots, in the time of a fetch: the next one is sent when half of it is
+left. All slots must become free in twice the time, otherwise jobs are too long to wait.
 """
+_AHEAD_LEAST, _AHEAD_MOST = 0.01, 0.03
+"""Limits of that time, in seconds: some jobs a fetch, and a delay that nobody notices."""
+_AVERAGE_OF = 8
+"""Fetches whose time counts."""
 _MEASURED_SECONDS = 0.05
 """Seconds over which ended jobs are counted, to know how many those are."""
 _LONGEST_WAIT = 0.1
@@ -49,11 +53,12 @@ _SETTLED_SECONDS = 0.001
 class Reservation:
     """The slots of one fetch, from its statement until its jobs begin or it returned none."""
 
-    __slots__ = ("arrived", "cancelled", "slots")
+    __slots__ = ("arrived", "began", "cancelled", "slots")
 
     def __init__(self, slots: int) -> None:
         self.arrived = False
         """Whether its jobs were fetched, and are about to begin."""
+        self.began = time.monotonic()
         self.cancelled: set[int] = set()
         """Jobs cancelled in the meantime, which this fetch may return."""
         self.slots = slots
@@ -96,6 +101,8 @@ class SlotLedger:
         self._choosers = choosers
         self._counted, self._counted_at = 0, 0.0
         """Ended attempts at the last count, and when that was (monotonic)."""
+        self._fetch_seconds = 0.0
+        """How long fetches take."""
         self._give_back_timer: asyncio.TimerHandle | None = None
         self._pending = 0
         """Slots of `_taken` that no started attempt has."""
@@ -179,6 +186,8 @@ class SlotLedger:
 
     def arrive(self, reservation: Reservation, jobs: int) -> None:
         """Keep the slots of the fetched jobs, and free the others."""
+        seconds = time.monotonic() - reservation.began
+        self._fetch_seconds += (seconds - self._fetch_seconds) / _AVERAGE_OF
         if reservation.slots:
             self._taken -= reservation.slots - jobs
             self._pending -= reservation.slots - jobs
@@ -274,7 +283,8 @@ class SlotLedger:
         """Return how many jobs to fetch ahead."""
         now = time.monotonic()
         if (seconds := now - self._counted_at) >= _MEASURED_SECONDS:
-            ended = (self._worked - self._counted) / seconds * _AHEAD_SECONDS
+            ahead = max(_AHEAD_LEAST, min(_AHEAD_FETCHES * self._fetch_seconds, _AHEAD_MOST))
+            ended = (self._worked - self._counted) / seconds * ahead
             short = 2 * ended >= self.max_workers and now >= self._ahead_from
             self._ahead = round(ended) if short else 0
             self._counted, self._counted_at = self._worked, now
