@@ -5,7 +5,7 @@ from __future__ import annotations
 from riverui.domain.jobs import JobState
 from riverui.domain.values import is_bigint
 from riverui.storage.interface.params import EVERY, JobCursor, JobJsonPage, JobPageParams
-from riverui.storage.interface.sql_blocks import EMPTY, Fragment, Rows
+from riverui.storage.interface.sql_blocks import EMPTY, Fragment
 from riverui.storage.postgres.browse.job_list import WHOLE_FINALIZED, JobListPlan, JobListPlans
 from riverui.storage.postgres.browse.job_texts import JOB_LIMITS
 
@@ -27,14 +27,13 @@ class JobJson(JobListPlans):
             return JobJsonPage(jobs="", last=None)
         values = {**plan.values, "args": args, "states": _STATES}
         rows = await self._listed("job_json_list", plan, values, **_jobs(plan))
-        jobs = rows.column("job")
-        if None in jobs:
+        page = rows.first()
+        if page.unwritten:
             return None
         last = None
-        if len(rows) > params.limit > 0:
-            row = Rows(rows[params.limit - 1 :], rows.names).first()
-            last = JobCursor(at=None if plan.by_id else row.at, id=row.id)
-        return JobJsonPage(jobs=",".join(jobs[: params.limit]), last=last)
+        if page.found > params.limit > 0:
+            last = JobCursor(at=None if plan.by_id else page.at, id=page.id)
+        return JobJsonPage(jobs=page.jobs or "", last=last)
 
     async def json_get(self, id: int) -> str | None:
         """Return the job of `job_text_get` in JSON; None if there is none, and where it cannot

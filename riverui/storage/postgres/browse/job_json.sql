@@ -1,33 +1,39 @@
 -- Pages of jobs as one JSON text, with times and all other values in the format of the JSON API.
 
 -- name: job_json_list
--- `job` is null if this form cannot represent a job: then job_text_list has to read the page. The rows are in order;
--- one more than the limit only shows that more follow.
-select r.id, r.at, /* job: */ null::text /* :job */ as job
+-- One row: `jobs`, up to the limit and in order; `id` and `at` of the last of them; and how many were `found`, one more
+-- than the limit if more follow. Some are `unwritten` if this form cannot represent them: then job_text_list has to
+-- read the page.
+select string_agg(p.job, ',') filter (where p.n <= :limit::bigint) as jobs,
+  max(p.id) filter (where p.n = :limit::bigint) as id, max(p.at) filter (where p.n = :limit::bigint) as at,
+  count(*) as found, count(*) filter (where p.job is null) as unwritten
 from (
-  /* jobs: */
-  select j.id, w.at, j.args, j.attempt, j.attempted_at, j.attempted_by, j.created_at, j.finalized_at, j.kind,
-    j.max_attempts, j.priority, j.queue, j.scheduled_at, j.state, j.tags
+  select r.id, r.at, row_number() over () as n, /* job: */ null::text /* :job */ as job
   from (
-    select w.id, w.at
+    /* jobs: */
+    select j.id, w.at, j.args, j.attempt, j.attempted_at, j.attempted_by, j.created_at, j.finalized_at, j.kind,
+      j.max_attempts, j.priority, j.queue, j.scheduled_at, j.state, j.tags
     from (
-      /* scans: */
-      select j.id, j.created_at as at, true as matched, false as ended from /* schema */river_job j
-      order by j.id limit :limit::bigint + 1
-      /* :scans */
+      select w.id, w.at
+      from (
+        /* scans: */
+        select j.id, j.created_at as at, true as matched, false as ended from /* schema */river_job j
+        order by j.id limit :limit::bigint + 1
+        /* :scans */
+      ) w
+      order by /* by_time: */ w.at /* desc */, /* :by_time */ w.id /* desc */
+      limit :limit::bigint + 1
     ) w
+    join /* schema */river_job j on j.id = w.id
     order by /* by_time: */ w.at /* desc */, /* :by_time */ w.id /* desc */
-    limit :limit::bigint + 1
-  ) w
-  join /* schema */river_job j on j.id = w.id
-  order by /* by_time: */ w.at /* desc */, /* :by_time */ w.id /* desc */
-  /* :jobs */
-) r
--- Written once. Large ones are not read, as they may decompress to a hundred times their size.
-cross join lateral (
-  select case when pg_column_size(r.args) <= 20000 then r.args::text end as args offset 0
-) a
-cross join (select '}' as rest) e;
+    /* :jobs */
+  ) r
+  -- Written once. Large ones are not read, as they may decompress to a hundred times their size.
+  cross join lateral (
+    select case when pg_column_size(r.args) <= 20000 then r.args::text end as args offset 0
+  ) a
+  cross join (select '}' as rest) e
+) p;
 
 -- part: job_json_finalized (job_json_list.jobs)
 -- Ended jobs in the order of their index, to the end if needed: the planner decides by the terms whether to follow it

@@ -344,6 +344,7 @@ def _whole_scan(choice: _Choice, *, unbounded: bool) -> tuple[Fragment | None, d
     }
     if choice.by_id and not FINALIZED.intersection(states):
         slots["cursor"] = choice.cursor_slot("job_cursor_id")
+        slots["onward"] = word("<=" if choice.descending else ">=")
         given = {
             "scanned_states": [state.value for state in states],
             "near_jobs": _NEAR,

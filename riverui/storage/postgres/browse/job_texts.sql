@@ -62,15 +62,18 @@ order by j.place;
         j.args, j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags
       from /* schema */river_job j
       where (select count(*) * :far_jobs::bigint > :near_jobs::bigint * :limit::bigint from first)
-        and (
-          select count(*) > :few_jobs::bigint
-          from states s
+        and exists (
+          select from states s
           cross join lateral (
-            select from /* schema */river_job j where j.state = s.state order by j.queue limit :few_jobs::bigint + 1
+            select from /* schema */river_job j where j.state = s.state order by j.queue
+            offset :few_jobs::bigint limit 1
           ) x
-        ) /* cursor */
+        )
+        and j.id /* onward: */ >= /* :onward */ (
+          select j.id from /* schema */river_job j where true /* cursor */ order by j.id /* desc */
+          offset :near_jobs::bigint limit 1
+        )
       order by j.id /* desc */
-      offset :near_jobs::bigint
       limit :far_jobs::bigint
     ) j
     where j.state = any(array(select s.state from states s)) /* terms */

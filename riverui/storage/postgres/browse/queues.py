@@ -227,7 +227,7 @@ class PostgresQueues(QueueUpkeep):
             "limit": limit,
             "pattern": contains_pattern(match),
         }
-        return (await self._sql.rows("queue_row_name_list", values)).values()
+        return (await self._sql.prepared("queue_row_name_list", values)).values()
 
 
 def _counted(row: Any) -> QueueCountRow:
