@@ -40,7 +40,7 @@ _LONG = (
     "examples",
     "faults",
     "replicas",
-    "storage/memory/test_histories.py",
+    "storage/sqlite/test_histories.py",
     "test_bench.py",
     "test_container.py",
     "test_open_files.py",

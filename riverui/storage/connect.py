@@ -13,6 +13,7 @@ from riverui.storage.options import ConnectOptions, Password, Watch, check_schem
 from riverui.storage.postgres import connect as postgres, conninfo
 from riverui.storage.postgres.admin.migrations import PostgresMigrationTexts
 from riverui.storage.postgres.driver import MIGRATIONS
+from riverui.storage.sqlite import connect as sqlite
 
 if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool, ConnectionPool
@@ -38,7 +39,9 @@ def connect(
     """Return a driver that opens itself at first use; ConfigError for a URL, schema or pool that
     cannot work.
 
-    Without a URL, libpq's `PG*` environment variables decide. pgx's URL parameters are understood:
+    `sqlite:///jobs.db` is a SQLite file, `sqlite:////var/lib/jobs.db` one with a full path, and
+    `sqlite://` a temporary database with River's tables. Everything else is Postgres. Without a
+    URL, libpq's `PG*` environment variables decide. pgx's URL parameters are understood:
     `pool_max_conns` sets `max_size`, its other `pool_*` and cache parameters are dropped, and what
     libpq does not know is sent as a server setting, as pgx does. SQLAlchemy's
     `postgresql+asyncpg://` and its like are taken as well. With `pool`, the host app's pool is used
@@ -58,6 +61,8 @@ def connect(
         dashboard=dashboard,
         watch=watch,
     )
+    if sqlite.is_url(url) and pool is None:
+        return sqlite.connect(url, options)
     return postgres.connect(url, pool, options)
 
 
@@ -89,6 +94,8 @@ def connect_sync(
         lock_timeout=lock_timeout,
         watch=watch,
     )
+    if sqlite.is_url(url) and pool is None:
+        return sqlite.connect(url, options).sync_driver
     return postgres.connect_sync(url, pool, options)
 
 
@@ -101,6 +108,8 @@ def driver_of(
     given back. ConfigError for anything else, and for a Driver with another schema.
     """
     options = replace(options, schema=schema)
+    if sqlite.is_url(database):
+        return sqlite.connect(database, options), True
     if database is None or isinstance(database, str):
         return postgres.connect(database, None, options), True
     if postgres.is_pool(database):
@@ -123,6 +132,8 @@ def sync_driver_of(database: object, *, schema: str | None = None) -> tuple[Sync
     `driver_of`.
     """
     options = ConnectOptions(schema=schema)
+    if sqlite.is_url(database):
+        return sqlite.connect(database, options).sync_driver, True
     if database is None or isinstance(database, str):
         return postgres.connect_sync(database, None, options), True
     if postgres.is_sync_pool(database):
@@ -139,8 +150,12 @@ def sync_driver_of(database: object, *, schema: str | None = None) -> tuple[Sync
     )
 
 
-def migrations() -> MigrationSource:
-    """Return the migrations that `connect`'s drivers run, to be read without a database."""
+def migrations(url: str | None = None) -> MigrationSource:
+    """Return the migrations that `connect`'s driver for a URL runs, to be read without a
+    database.
+    """
+    if sqlite.is_url(url):
+        return sqlite.SOURCE
     return MIGRATIONS
 
 
@@ -153,6 +168,8 @@ def migration_texts(schema: str | None = None) -> MigrationTexts:
 
 def place(url: str) -> str:
     """Return the host, port and name of a URL's database, to be shown: no user, no password."""
+    if sqlite.is_url(url):
+        return url
     return conninfo.place(url)
 
 

@@ -28,7 +28,7 @@ options `max_attempts`, `priority`, `queue`, `scheduled_at`, `state` and `tags` 
 from __future__ import annotations
 
 from riverui.engine.events import EventKind
-from riverui.storage.memory.driver import MemoryDatabase
+from riverui.storage.sqlite.driver import MemoryDatabase
 from riverui.testing.drain import DrainResult, drain
 from riverui.testing.expectations import (
     Expected,

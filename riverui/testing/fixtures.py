@@ -10,7 +10,7 @@ import pytest
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
 from riverui.engine.sync_client import SyncClient
-from riverui.storage.memory.driver import MemoryDatabase
+from riverui.storage.sqlite.driver import MemoryDatabase
 from riverui.testing.transaction import rolled_back
 
 __all__ = ["river", "river_config", "river_database", "sync_river"]

@@ -23,7 +23,7 @@ from riverui.engine.work.workers import Workers
 from riverui.errors import NotFound, UniqueConflict
 from riverui.storage.interface import WORKING, Capability, Driver, Executor, SyncDriver, Transaction
 from riverui.storage.interface.engine_params import InsertResult
-from riverui.storage.memory.driver import MemoryDatabase
+from riverui.storage.sqlite.driver import MemoryDatabase
 from riverui.testing.transaction import TransactionDriver
 from riverui.testing.working import work_row
 

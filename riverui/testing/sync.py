@@ -40,7 +40,7 @@ from riverui.engine.work.worker import Job, Worker
 from riverui.engine.work.workers import Workers
 from riverui.storage.connect import connect_sync
 from riverui.storage.interface import Executor, SyncDriver, TwoSidedDriver, at_once, entered
-from riverui.storage.memory.sync_driver import MemorySyncDriver
+from riverui.storage.sqlite.driver import MemoryDatabase
 from riverui.testing import expectations
 from riverui.testing.drain import MAX_JOBS, DrainResult, drained
 from riverui.testing.expectations import Expected, Options
@@ -163,8 +163,11 @@ def work(
     the client is in such a transaction already. A synchronous worker runs in this thread, an
     asynchronous one in the event loop of another.
     """
-    if isinstance(database, SyncClient) and isinstance(
-        database.driver, OneTransaction | MemorySyncDriver
+    if isinstance(database, MemoryDatabase):
+        database = SyncClient(database, config)
+    if isinstance(database, SyncClient) and (
+        isinstance(database.driver, OneTransaction)
+        or getattr(database.driver, "is_temporary", False)
     ):
         return _work(database.driver, config or database.config, worker, args, insert_opts)
     with rolled_back(database, config) as client:

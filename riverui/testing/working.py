@@ -26,7 +26,7 @@ from riverui.engine.work.worker import ErrorResult, Job, Worker
 from riverui.engine.work.workers import Workers
 from riverui.errors import NotFound
 from riverui.storage.connect import connect
-from riverui.storage.memory.driver import MemoryDatabase
+from riverui.storage.sqlite.driver import MemoryDatabase
 from riverui.testing.transaction import LONGEST, Database, TransactionDriver, rolled_back
 
 if TYPE_CHECKING:
@@ -57,10 +57,12 @@ async def work(
 ) -> WorkResult:
     """Insert a job, work it as a client would, and return the result. `args` may be a job.
 
-    This happens in a transaction that is rolled back, unless the client's database is in memory or
-    the client is in such a transaction already, as the fixture `river` is: then jobs that the
+    This happens in a transaction that is rolled back, unless the database is in memory or the
+    client is in such a transaction already, as the fixture `river` is: then jobs that the
     worker inserts through `client_from_context()` can be checked.
     """
+    if isinstance(database, MemoryDatabase):
+        database = Client(database, config)
     if isinstance(database, Client) and isinstance(
         database.driver, TransactionDriver | MemoryDatabase
     ):

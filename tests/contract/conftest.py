@@ -14,7 +14,7 @@ from tests.storage.conftest import SCHEMA, schema_database_url, schema_template
 
 __all__ = ["schema_database_url", "schema_template"]
 
-DRIVERS = ["postgres", "memory"]
+DRIVERS = ["postgres", "sqlite"]
 
 with_synchronous = pytest.mark.parametrize("driver_name", [*DRIVERS, *synchronous_drivers.DRIVERS])
 """Run a test by the drivers without asyncio as well: their statements are the same, but how they
@@ -30,10 +30,10 @@ def driver_name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def driver_url(driver_name: str, request: pytest.FixtureRequest) -> str:
-    """Return the address of a database with River's tables, empty for one in memory. Postgres has
+    """Return the address of a database with River's tables, empty for SQLite. Postgres has
     them in a schema of another name, as that is what a statement easily forgets.
     """
-    if driver_name == "memory":
+    if driver_name == "sqlite":
         return ""
     name = "schema_database_url" if driver_name == "postgres" else "database_url"
     return str(request.getfixturevalue(name))

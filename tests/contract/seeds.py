@@ -14,7 +14,8 @@ from riverui.storage.interface.engine_params import (
     JobSetStateParams,
 )
 
-NOW = datetime(2026, 11, 21, 9, 30, 0, 123456, tzinfo=UTC)
+NOW = datetime(2026, 11, 21, 9, 30, 0, 123000, tzinfo=UTC)
+"""With milliseconds, as SQLite keeps no more."""
 CLIENT = "host_a_2026"
 
 

@@ -78,10 +78,11 @@ async def test_what_is_not_offered_is_told_in_words(driver: Driver) -> None:
                         part.on(executor)
 
 
-async def test_a_driver_without_sessions_inserts_and_works_nothing() -> None:
-    class Inserting(MemoryDatabase):
-        capabilities = frozenset()
+class Inserting(MemoryDatabase):
+    capabilities = frozenset()
 
+
+async def test_a_driver_without_sessions_inserts_and_works_nothing() -> None:
     driver = Inserting()
     config = ClientConfig(queues={"default": QueueConfig(max_workers=1)}, workers=Workers())
     with pytest.raises(ConfigError, match="can insert and manage jobs"):
@@ -92,4 +93,4 @@ async def test_a_driver_without_sessions_inserts_and_works_nothing() -> None:
 async def test_migrations_of_a_driver_that_has_none_are_refused_in_words() -> None:
     for asked in (migrate, migration_status):
         with pytest.raises(NotSupported, match="Migrations cannot be run"):
-            await asked(MemoryDatabase())
+            await asked(Inserting())

@@ -88,7 +88,7 @@ async def test_the_about_page_says_what_is_missing(client: AsyncClient, plain: D
     answer = await client.get("/about")
     text = parse(answer.text).one(id="about").text
     assert answer.status_code == 200
-    assert "riverui.testingmemory" in text
+    assert "sqlite3" in text
     assert "Not supported" in text
     for part in missing(plain):
         assert part.missing in text, part

@@ -158,7 +158,7 @@ async def test_an_end_that_takes_the_attempt_back_is_written_once(driver: Driver
     async with driver.autocommit() as executor:
         (row,) = await executor.work.set_state_many([again])
         assert (row.state, row.attempt) == ("available", 0)
-        later = FETCH._replace(now=NOW + timedelta(microseconds=1))
+        later = FETCH._replace(now=NOW + timedelta(milliseconds=1))
         (begun,) = await executor.work.get_available(later)
         (row,) = await executor.work.set_state_many([again._replace(metadata='{"late": true}')])
     # The next attempt has the same number.

@@ -158,7 +158,7 @@ def test_on_a_database_in_memory() -> None:
     assert require_inserted(database, Mail).args.to == "ann"
     assert work(database, Mails(), Mail("bob")).event is EventKind.JOB_COMPLETED
     assert require_inserted(database, Invoice).args.number == 3
-    require_many_inserted(database, [Mail("ann"), Invoice])
+    require_many_inserted(database, [Mail("ann"), Mail("bob"), Invoice])
 
 
 async def test_where_a_loop_runs(database_url: str) -> None:

@@ -22,36 +22,56 @@ from riverui.domain.jobs import (
 from riverui.domain.json import read_json, read_object
 from riverui.domain.time import aware_instant, rfc3339_nano
 from riverui.storage.interface.params import Field, JobPageParams, JsonPath
-from riverui.storage.memory.values import CANCEL_ATTEMPTED_AT, written
+from riverui.storage.sqlite.file import json_text
+from riverui.storage.sqlite.job_rows import PLAIN, STATES, texts
+from riverui.storage.sqlite.values import CANCEL_ATTEMPTED_AT, instant, written
 
 LOG = "river:log"
 """The metadata key of the log of a job's attempts."""
 _PREVIEW = 300
 """Characters of args and of an error in a list."""
+_ARGS, _METADATA = json_text("args"), json_text("metadata")
 _MAX_NAMES = 100
 """Clients of a job that its page shows."""
 
 
-def list_row(row: JobRow, params: JobPageParams) -> JobListRow:
-    """Return a job as lists show it."""
-    lean = params.lean
-    last_error = row.errors[-1].error.partition("\n")[0][:_PREVIEW] if row.errors else None
+LIST_COLUMNS = (
+    f"{PLAIN}, substr({_ARGS}, 1, {_PREVIEW}), kind, queue, {json_text('tags')},"
+    f" substr({json_text('errors')} ->> '$[#-1].error', 1, {_PREVIEW}), {_ARGS}, {_METADATA}"
+)
+"""The columns of `list_row`."""
+LEAN_LIST_COLUMNS = f"{PLAIN}, '', kind, queue, '[]', null, {_ARGS}, {_METADATA}"
+"""The same without texts, for bulk actions."""
+
+
+def list_columns(params: JobPageParams) -> str:
+    """Return the columns of a list, without the args and metadata if no path needs them."""
+    columns = LEAN_LIST_COLUMNS if params.lean else LIST_COLUMNS
+    return columns if params.paths else columns.removesuffix(f", {_ARGS}, {_METADATA}")
+
+
+def list_row(values: Sequence[Any], paths: Sequence[JsonPath] = ()) -> JobListRow:
+    """Return the job in a row of `list_columns`."""
+    (
+        job_id, state, attempt, max_attempts, attempted_at, created_at, finalized_at, scheduled_at,
+        priority, preview, kind, queue, tags, error, *whole,
+    ) = values  # fmt: skip
     return JobListRow(
-        id=row.id,
-        state=row.state,
-        attempt=row.attempt,
-        max_attempts=row.max_attempts,
-        attempted_at=row.attempted_at,
-        created_at=row.created_at,
-        finalized_at=row.finalized_at,
-        scheduled_at=row.scheduled_at,
-        priority=row.priority,
-        args_preview="" if lean else row.args[:_PREVIEW],
-        kind=row.kind,
-        queue=row.queue,
-        tags=() if lean else row.tags,
-        last_error=None if lean else last_error,
-        values=tuple(_shown(at_path(row, path)) for path in params.paths),
+        job_id,
+        STATES[state],
+        attempt,
+        max_attempts,
+        attempted_at and instant(attempted_at),
+        instant(created_at),
+        finalized_at and instant(finalized_at),
+        instant(scheduled_at),
+        priority,
+        preview,
+        kind,
+        queue,
+        texts(tags),
+        error and error.partition("\n")[0],
+        tuple(_shown(_at_path(whole[0], whole[1], path)) for path in paths),
     )
 
 
@@ -78,7 +98,10 @@ def text_row(
         cut=() if complete else ("args",),
         errors=_error_texts(row) if whole else (),
         metadata=row.metadata if whole else "{}",
-        values=tuple(None if (found := at_path(row, p)) is None else written(found) for p in paths),
+        values=tuple(
+            None if (found := _at_path(row.args, row.metadata, p)) is None else written(found)
+            for p in paths
+        ),
     )
 
 
@@ -134,7 +157,7 @@ def log_text(row: JobRow, attempt: int) -> str | None:
     return "".join([*ended, found[-1]])
 
 
-def json_text(row: JobRow, field: str) -> str | None:
+def field_text(row: JobRow, field: str) -> str | None:
     """Return the JSON of one field of a job, or of all of it (`job`); None for no output."""
     if field in ("args", "metadata"):
         return str(getattr(row, field))
@@ -158,11 +181,11 @@ def json_text(row: JobRow, field: str) -> str | None:
     )
 
 
-def at_path(row: JobRow, path: JsonPath) -> Any:
+def _at_path(args: str, metadata: str, path: JsonPath) -> Any:
     """Return the value at a path in the args or metadata, a list for a path with wildcards; None
     if there is none.
     """
-    found = [read_json(row.metadata if path.field is Field.METADATA else row.args)]
+    found = [read_json(metadata if path.field is Field.METADATA else args)]
     for key in path.keys:
         if key is None:
             found = [inner for each in found if isinstance(each, list) for inner in each]

@@ -1,4 +1,4 @@
-"""The same random history on a Postgres and in memory: every answer is the same, and every row."""
+"""The same random history on Postgres and on SQLite: every answer is the same, and every row."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ Ask = Callable[[Transaction, Sequence[int]], Awaitable[Any]]
 class History:
     """Makes up operations, and does each to both databases."""
 
-    def __init__(self, postgres: Driver, memory: Driver, seed: int) -> None:
+    def __init__(self, postgres: Driver, sqlite: Driver, seed: int) -> None:
         self.dice = random.Random(seed)
         self.now = BEGIN
-        self.sides: list[tuple[Driver, list[int]]] = [(postgres, []), (memory, [])]
+        self.sides: list[tuple[Driver, list[int]]] = [(postgres, []), (sqlite, [])]
         self.done: list[str] = []
         self.states: dict[int, JobState] = {}
         """The jobs that there are, by place."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
+
+import msgspec
 
 from riverui.domain.jobs import AttemptError
 from riverui.domain.json import UnreadableJson, read_json, read_object, write_json
@@ -14,23 +17,44 @@ from riverui.errors import BadRequest
 
 CANCEL_ATTEMPTED_AT = "cancel_attempted_at"
 """The metadata key by which a running job is asked to stop."""
+_raw = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 """An escaped NUL character in JSON; not one whose backslash is escaped itself."""
 
 
+def stamp(at: datetime) -> str:
+    """Return an instant as River stores it in SQLite: in UTC, with milliseconds."""
+    return at.astimezone(UTC).isoformat(" ", "milliseconds")[:23]
+
+
+def stamp_or_none(at: datetime | None) -> str | None:
+    """Return the same, None for None."""
+    return None if at is None else stamp(at)
+
+
+def instant(text: str) -> datetime:
+    """Return the instant that a text of SQLite stands for."""
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def to_milliseconds(at: datetime) -> datetime:
+    """Return an instant without what SQLite's texts do not hold."""
+    return at.replace(microsecond=at.microsecond // 1000 * 1000)
+
+
 def checked_text(text: str) -> str:
-    """Return the text; BadRequest if Postgres could not store it."""
+    """Return the text; BadRequest for what Postgres cannot store, to which the job may move."""
     if "\0" in text:
-        raise BadRequest("Postgres cannot store text with a NUL character in it.")
+        raise BadRequest("Text with a NUL character cannot be stored.")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise BadRequest("Postgres cannot store a lone surrogate.") from None
+        raise BadRequest("Text with a lone surrogate cannot be stored.") from None
     return text
 
 
 def checked_json(text: str) -> str:
-    """Return the text; BadRequest unless it is JSON that Postgres can store."""
+    """Return the text; BadRequest unless it is JSON that Postgres can store too."""
     checked_text(text)
     if text == "{}":
         return text
@@ -40,7 +64,7 @@ def checked_json(text: str) -> str:
         raise BadRequest(f"This is not valid JSON: {error}.") from None
     if "\\u" in text:
         if _NUL.search(text):
-            raise BadRequest("Postgres cannot store JSON with a NUL character in it.")
+            raise BadRequest("JSON with a NUL character cannot be stored.")
         checked_text(write_json(value))
     return text
 
@@ -49,10 +73,23 @@ def merged(text: str, added: str | None) -> str:
     """Return an object with another one merged into it, both as JSON; any other value stays as
     it is.
     """
-    before = read_json(text) if added else None
-    if added is None or not isinstance(before, dict | None):
+    if added is None:
         return text
-    return written({**(before or {}), **read_object(added)})
+    try:
+        # Raw values stay as they are: Python's numbers are not those of JSON.
+        before, more = _raw.decode(text), _raw.decode(added)
+    except msgspec.MsgspecError:
+        return text
+    return msgspec.json.encode({**before, **more}).decode()
+
+
+def without(text: str, key: str) -> str:
+    """Return a JSON object without a key; any other value stays as it is."""
+    try:
+        found = _raw.decode(text)
+    except msgspec.MsgspecError:
+        return text
+    return msgspec.json.encode({name: found[name] for name in found if name != key}).decode()
 
 
 def written(value: object) -> str:

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from riverui.domain.jobs import FINALIZED, WAITING, JobOutcome, JobRow, JobState
-from riverui.domain.json import read_object
 from riverui.domain.time import rfc3339_nano
 from riverui.domain.values import MAX_SMALLINT
-from riverui.errors import LockTimeout
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
-from riverui.storage.memory.statements import Statements, statement
-from riverui.storage.memory.values import CANCEL_ATTEMPTED_AT, merged, written
+from riverui.storage.sqlite.file import json_text
+from riverui.storage.sqlite.job_rows import STATES
+from riverui.storage.sqlite.statements import Statements, id_list, reads, writes
+from riverui.storage.sqlite.values import CANCEL_ATTEMPTED_AT, merged, without, written
 
 _Verb = Callable[[JobRow], SkipReason | None]
 """Changes a job; returns the reason if it did not."""
+
+_OUTCOMES = (
+    f"select id, state, coalesce(json_array_length({json_text('errors')}), 0) from river_job"
+    " where id in (select value from json_each(?))"
+)
 
 
 class JobActions(Statements):
@@ -43,27 +48,21 @@ class JobActions(Statements):
         state = JobState.PENDING if pending else JobState.AVAILABLE
         return await self._each(ids, lambda row: self._retry(row, state))
 
-    @statement
+    @reads
     def job_outcome_list(self, ids: Sequence[int]) -> Mapping[int, JobOutcome]:
         """Return the outcomes of these jobs by id; deleted ones are left out."""
         return {
-            row.id: JobOutcome(state=row.state, errors=len(row.errors)) for row in self._some(ids)
+            job_id: JobOutcome(state=STATES[state], errors=errors)
+            for job_id, state, errors in self._rows(_OUTCOMES, [id_list(ids)])
         }
 
-    async def _each(self, ids: Sequence[int], verb: _Verb) -> JobChanges:
-        try:
-            return await self._change(ids, verb)
-        except LockTimeout:
-            # Another transaction holds one of the rows: do the rest.
-            return await self._change(ids, verb, skip_held=True)
-
-    @statement
-    def _change(self, ids: Sequence[int], verb: _Verb, skip_held: bool = False) -> JobChanges:
+    @writes
+    def _each(self, ids: Sequence[int], verb: _Verb) -> JobChanges:
         changed: list[int] = []
         requested: list[int] = []
         skipped: dict[int, SkipReason] = dict.fromkeys(ids, SkipReason.NOT_FOUND)
-        for row in self._some(ids):
-            reason = SkipReason.LOCKED if skip_held and not self._free(row) else verb(row)
+        for row in self._some(ids, lean=True):
+            reason = verb(row)
             if reason is not None:
                 skipped[row.id] = reason
                 continue
@@ -78,20 +77,21 @@ class JobActions(Statements):
         """Cancel a job that is not finalized; a running one is only asked to stop."""
         if row.state in FINALIZED or row.finalized_at is not None:
             return SkipReason.FINALIZED
-        now = self._clock()
+        now = self._now()
         payload = {"action": "cancel", "job_id": row.id, "queue": row.queue}
-        self._changes.notify("river_control", written(payload))
+        self._notify("river_control", payload)
         asked = merged(row.metadata, written({CANCEL_ATTEMPTED_AT: rfc3339_nano(now)}))
         if row.state is JobState.RUNNING:
-            self._put(row._replace(metadata=asked))
+            self._put(row, row._replace(metadata=asked))
         else:
-            self._put(row._replace(state=JobState.CANCELLED, finalized_at=now, metadata=asked))
+            ended = row._replace(state=JobState.CANCELLED, finalized_at=now, metadata=asked)
+            self._put(row, ended)
         return None
 
     def _delete(self, row: JobRow) -> SkipReason | None:
         if row.state is JobState.RUNNING:
             return SkipReason.RUNNING
-        self._remove(row)
+        self._remove([row.id])
         return None
 
     def _move(self, row: JobRow, queue: str | None, priority: int | None) -> SkipReason | None:
@@ -102,21 +102,21 @@ class JobActions(Statements):
         moved = row._replace(queue=queue or row.queue, priority=priority or row.priority)
         if moved == row:
             return SkipReason.UNCHANGED
-        self._put(moved)
+        self._put(row, moved)
         if moved.queue != row.queue and row.state is JobState.AVAILABLE:
-            self._changes.notify("river_insert", written({"queue": moved.queue}))
+            self._notify("river_insert", {"queue": moved.queue})
         return None
 
     def _retry(self, row: JobRow, state: JobState) -> SkipReason | None:
         """Make a job available at once, with one more attempt if it has used its last."""
         if row.state is JobState.RUNNING:
             return SkipReason.RUNNING
-        now = self._clock()
+        now = self._now()
         if row.state is JobState.AVAILABLE and row.scheduled_at < now:
             return SkipReason.ALREADY_AVAILABLE
-        metadata = read_object(row.metadata)
-        if metadata.pop(CANCEL_ATTEMPTED_AT, None) is not None:
-            row = row._replace(metadata=written(metadata))
         more = min(row.max_attempts + (row.attempt == row.max_attempts), MAX_SMALLINT)
-        self._put(row._replace(state=state, max_attempts=more, finalized_at=None, scheduled_at=now))
+        again = row._replace(state=state, max_attempts=more, finalized_at=None, scheduled_at=now)
+        if CANCEL_ATTEMPTED_AT in row.metadata:
+            again = again._replace(metadata=without(row.metadata, CANCEL_ATTEMPTED_AT))
+        self._put(row, again)
         return None

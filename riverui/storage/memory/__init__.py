@@ -1,1 +1,0 @@
-"""River's tables in the memory of one process, for tests: the state machine of River in Python."""

@@ -1,0 +1,1 @@
+"""River's tables in a SQLite file, or in a temporary one."""

@@ -1,0 +1,34 @@
+"""Makes SQLite drivers from URLs."""
+
+from __future__ import annotations
+
+import re
+from typing import TypeGuard
+from urllib.parse import unquote
+
+from riverui.errors import ConfigError
+from riverui.storage.options import ConnectOptions
+from riverui.storage.sqlite.driver import SqliteDriver
+from riverui.storage.sqlite.migrations import SOURCE
+
+__all__ = ["SOURCE", "connect", "is_url"]
+
+_URL = re.compile(r"sqlite(?:\+\w+)?:(?://)?", re.IGNORECASE)
+"""Matches the beginning of a URL; SQLAlchemy's may name the driver."""
+
+
+def is_url(database: object) -> TypeGuard[str]:
+    """Return whether this is the URL of a SQLite file."""
+    return isinstance(database, str) and _URL.match(database) is not None
+
+
+def connect(url: str, options: ConnectOptions) -> SqliteDriver:
+    """Return a driver that opens the file at first use; ConfigError for a URL that cannot work."""
+    path = _URL.sub("", url, count=1)
+    if "?" in path or "#" in path:
+        raise ConfigError("A SQLite URL has no parameters: sqlite:///jobs.db.")
+    if options.schema:
+        raise ConfigError("SQLite has no schemas: leave the schema out.")
+    # As in SQLAlchemy, the first slash only ends the empty host.
+    path = unquote(path.removeprefix("/"))
+    return SqliteDriver(None if path in ("", ":memory:") else path, options)

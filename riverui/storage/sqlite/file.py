@@ -1,0 +1,175 @@
+"""A SQLite file and the connections to it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from riverui.domain.json import read_json
+from riverui.storage.sqlite.json_binary import json_of
+from riverui.storage.sqlite.values import contains, newest, written
+
+_HAS_JSONB = sqlite3.sqlite_version_info >= (3, 45)
+"""Whether this SQLite reads and writes JSONB. An older one stores JSON as text, which River reads
+too.
+"""
+_STEPS = 20_000
+"""Steps of SQLite's virtual machine between two checks of the time limit: about a millisecond."""
+_MOST_IDLE = 4
+"""Connections that are kept open while nobody uses them."""
+
+
+def json_text(column: str) -> str:
+    """Return the SQL of a JSON column as text, which may be malformed if it was stored as text."""
+    function = "json" if _HAS_JSONB else "riverui_json"
+    return f"iif(typeof({column}) = 'text', {column}, {function}({column}))"
+
+
+class Connection:
+    """One connection, its functions, and when its statement must have ended."""
+
+    def __init__(self, raw: sqlite3.Connection) -> None:
+        self.raw = raw
+        self.deadline = float("inf")
+        # Whatever rows the caller's own connection makes, these are tuples.
+        self._cursor = raw.cursor()
+        self._cursor.row_factory = None
+        if not _HAS_JSONB:
+            raw.create_function("jsonb", 1, lambda text: text, deterministic=True)
+            raw.create_function("riverui_json", 1, _json_text, deterministic=True)
+        raw.create_function("riverui_contains", 2, _contains, deterministic=True)
+        raw.create_function("riverui_newest", 3, _newest, deterministic=True)
+
+    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
+        """Run a statement and return its rows."""
+        return self._cursor.execute(sql, values).fetchall()
+
+    def execute_many(self, sql: str, values: Sequence[Sequence[Any]]) -> int:
+        """Run a statement for each of the values and return how many rows they changed."""
+        return self._cursor.executemany(sql, values).rowcount
+
+    def limit(self) -> None:
+        """Stop statements that run beyond the deadline."""
+        self.raw.set_progress_handler(lambda: time.monotonic() > self.deadline, _STEPS)
+
+
+class SqliteFile:
+    """A file, or a temporary one with River's tables if no path is given; the connections to it
+    that are not in use.
+    """
+
+    def __init__(self, path: str | None, create: Callable[[sqlite3.Connection], None]) -> None:
+        self.is_temporary = path is None
+        self._create = create
+        self._path = path
+        self._idle: list[Connection] = []
+        self._listeners: set[Callable[[], None]] = set()
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    @property
+    def name(self) -> str:
+        """The file's path, `memory` for a temporary one."""
+        return "memory" if self.is_temporary else str(self._path)
+
+    def take(self) -> Connection:
+        """Return a connection that nobody else uses."""
+        with self._lock:
+            if self._process != os.getpid():
+                # A connection must not be used, nor closed, in a forked process.
+                self._idle, self._process = [], os.getpid()
+            if self._idle:
+                return self._idle.pop()
+            if self._path is None:
+                self._path = self._temporary()
+        return self._open(self._path)
+
+    def give(self, connection: Connection) -> None:
+        """Take a connection back, outside of any transaction."""
+        with self._lock:
+            if len(self._idle) < _MOST_IDLE and self._process == os.getpid():
+                self._idle.append(connection)
+                return
+        connection.raw.close()
+
+    def close(self) -> None:
+        """Close the connections that nobody uses; safe to call twice."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.raw.close()
+
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call `wake`, in any thread, after each commit that notifies; return how to end that."""
+        with self._lock:
+            self._listeners.add(wake)
+        return lambda: self._listeners.discard(wake)
+
+    def wake(self) -> None:
+        """Wake the listeners in this process."""
+        with self._lock:
+            listeners = tuple(self._listeners)
+        for wake in listeners:
+            wake()
+
+    def _open(self, path: str) -> Connection:
+        raw = sqlite3.connect(
+            path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+        try:
+            raw.execute("pragma journal_mode = wal")
+            # Each commit reaches the disk before it is acknowledged.
+            raw.execute(f"pragma synchronous = {'off' if self.is_temporary else 'full'}")
+            connection = Connection(raw)
+            connection.limit()
+        except BaseException:
+            raw.close()
+            raise
+        return connection
+
+    def _temporary(self) -> str:
+        folder = tempfile.mkdtemp(prefix="riverui-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        path = str(Path(folder, "jobs.db"))
+        connection = self._open(path)
+        self._create(connection.raw)
+        self._idle.append(connection)
+        return path
+
+
+def read_json_as_text(raw: sqlite3.Connection) -> None:
+    """Let SQL's `json` accept JSONB, for migrations: SQL that changes JSON needs SQLite's own."""
+    if not _HAS_JSONB:
+        raw.create_function("json", 1, _json_text, deterministic=True)
+
+
+def _json_text(value: Any) -> Any:
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return json_of(value)
+    except (ValueError, IndexError, RecursionError):
+        # Older programs store JSON as text in a blob.
+        return value.decode(errors="replace")
+
+
+def _contains(text: str | None, wanted: str) -> bool:
+    if text is None:
+        return False
+    with suppress(ValueError):
+        return contains(read_json(text), read_json(wanted))
+    return False
+
+
+def _newest(text: str | None, name: str, most: int) -> str:
+    names = read_json(text) if text else None
+    return written(newest(names if isinstance(names, list) else (), name, most))

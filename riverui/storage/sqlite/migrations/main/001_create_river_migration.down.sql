@@ -1,0 +1,1 @@
+drop table river_migration;

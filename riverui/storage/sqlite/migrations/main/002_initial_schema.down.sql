@@ -1,0 +1,2 @@
+drop table river_leader;
+drop table river_job;

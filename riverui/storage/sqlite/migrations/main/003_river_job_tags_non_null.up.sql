@@ -1,0 +1,2 @@
+-- River's version of this number changes only Postgres.
+select 1;
