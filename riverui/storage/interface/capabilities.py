@@ -46,7 +46,6 @@ class Capability(Generic[Offer_co]):
 
 SQL: Capability[object] = Capability(
     "sql",
-    "This database has the operations of River and no others: there are no tables of riverui, no"
-    " workflows, limits and figures, and no facts about the server.",
+    "This needs Postgres: SQLite has River's tables and no others.",
 )
 """Whether `Executor.sql` can be used, on which stores are built."""

@@ -8,6 +8,7 @@ _LITERALS = {0: "null", 1: "true", 2: "false"}
 _NUMBERS = frozenset({3, 5})
 """Whole and floating-point numbers as JSON writes them; 4 and 6 are those of JSON5."""
 _ARRAY, _OBJECT = 11, 12
+"""Kinds of elements that hold others."""
 _LONG = {12: 1, 13: 2, 14: 4, 15: 8}
 """Bytes of the size that follows the first byte, by its upper four bits; below 12 these are the
 size itself.
