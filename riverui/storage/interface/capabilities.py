@@ -46,6 +46,6 @@ class Capability(Generic[Offer_co]):
 
 SQL: Capability[object] = Capability(
     "sql",
-    "This needs Postgres: SQLite has River's tables and no others.",
+    "This needs Postgres: SQLite has the tables of River and no others.",
 )
 """Whether `Executor.sql` can be used, on which stores are built."""
