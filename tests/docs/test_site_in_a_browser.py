@@ -136,7 +136,7 @@ STRANGERS_WORDS = {
     "oom": "operate/prompt-rescue/",
     "rate limit": "features/rate-limits/",
     "redis": "compare/compare/",
-    "sqlite": "start/questions/#does-it-work-with-sqlite-mysql-or-redis",
+    "sqlite": "start/sqlite/",
     "sso": "start/questions/#how-do-i-put-a-password-or-our-sign-in-before-it",
     "stuck": "operate/running/#running-for-days",
     "timeout": "jobs/writing-workers/#time-limits",
