@@ -95,7 +95,7 @@ def schema_of(file: Path) -> dict[str, str]:
 
 async def rows_of(client: Client) -> list[JobRow]:
     """Return all jobs."""
-    return (await client.job_list(riverui.JobListParams(first=10_000))).jobs
+    return list((await client.job_list(riverui.JobListParams(first=10_000))).jobs)
 
 
 async def all_completed(client: Client, count: int) -> list[JobRow]:
