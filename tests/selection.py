@@ -55,7 +55,7 @@ _LONG = (
     "worker/test_replacement.py",
 )
 """Folders and files below tests/ that are long as a whole; single tests have the mark `long`."""
-_MOSTLY_LONG = ("browser", "interop")
+_MOSTLY_LONG = ("browser", "conformance", "interop")
 """Folders that are long but for the tests with the mark `short`, which guard what people do."""
 _TESTS = Path(__file__).parent
 

@@ -78,7 +78,7 @@ class CronSchedule:
     lists), or `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`, `@annually`, or
     `@every 1h30m`. A time zone may precede it: `CRON_TZ=Europe/Berlin 0 9 * * mon-fri`. If both
     days are restricted, one match is enough. A local time that a clock change skips is skipped, one
-    that it repeats occurs twice. Sunday is 0 or 7. Raises ConfigError for anything else.
+    that it repeats occurs twice. Sunday is 0. Raises ConfigError for anything else.
     """
 
     __slots__ = ("every", "expression", "text", "zone")
@@ -232,10 +232,7 @@ def _part(part: str, field: _Field) -> tuple[set[int], bool]:
     end = _number(high, field) if dash else field.last if slash else start
     if start > end:
         raise ValueError(f"“{part}” ends before it begins")
-    values = set(range(start, end + 1, step))
-    if field.names is _DAYS and 7 in values:
-        values = values - {7} | {0}
-    return values, False
+    return set(range(start, end + 1, step)), False
 
 
 def _number(word: str, field: _Field) -> int:
@@ -243,9 +240,9 @@ def _number(word: str, field: _Field) -> int:
         return field.first + field.names.index(word)
     if not (word.isascii() and word.isdigit()):
         raise ValueError(f"“{word}” is not a {field.name}")
-    last = 7 if field.names is _DAYS else field.last
-    if not field.first <= int(word) <= last:
-        raise ValueError(f"the {field.name} is {field.first} to {last}, not {word}")
+    if not field.first <= int(word) <= field.last:
+        sunday = " (Sunday is 0)" if field.names is _DAYS else ""
+        raise ValueError(f"the {field.name} is {field.first} to {field.last}{sunday}, not {word}")
     return int(word)
 
 

@@ -68,17 +68,14 @@ def test_cron_finds_times_that_robfig_loses_beside_a_change_of_the_clocks(
     assert some(CronSchedule(text), after, len(answers)) == answers
 
 
-def test_sunday_is_seven_as_well() -> None:
-    for text in ("0 0 * * 7", "0 0 * * 0", "0 0 * * sun"):
+def test_sunday_is_zero() -> None:
+    for text in ("0 0 * * 0", "0 0 * * sun"):
         assert some(CronSchedule(text), "2024-01-01T00:00:00Z", 2) == [
             "2024-01-07T00:00:00Z",
             "2024-01-14T00:00:00Z",
         ]
-    assert some(CronSchedule("0 0 * * 5-7"), "2024-01-01T00:00:00Z") == [
-        "2024-01-05T00:00:00Z",
-        "2024-01-06T00:00:00Z",
-        "2024-01-07T00:00:00Z",
-    ]
+    with pytest.raises(ConfigError, match=r"is 0 to 6 \(Sunday is 0\), not 7"):
+        CronSchedule("0 0 * * 7")
 
 
 def test_a_zone_in_the_text_wins_over_that_of_the_program() -> None:
@@ -114,7 +111,7 @@ def test_nonsense_is_told_in_words() -> None:
             ("0 24 * * *", "the hour is 0 to 23"),
             ("0 0 0 * *", "the day of the month is 1 to 31, not 0"),
             ("0 0 * 13 *", "the month is 1 to 12"),
-            ("0 0 * * 8", "the day of the week is 0 to 7"),
+            ("0 0 * * 8", "the day of the week is 0 to 6"),
             ("0 0 * * XYZ", "“xyz” is not a day of the week"),
             ("jan * * * *", "“jan” is not a minute"),
             ("-1 * * * *", "is not a minute"),

@@ -118,13 +118,27 @@ async def test_steps_that_the_worker_does_not_have_at_all(play: Playground) -> N
     assert (row["state"], len(row["errors"])) == ("available", 1)
 
 
+async def test_saved_cursors_that_are_no_object_end_the_attempt_before_its_work(
+    play: Playground,
+) -> None:
+    begun: list[int] = []
+
+    async def work(job: Job[Task]) -> None:
+        begun.append(job.attempt)
+
+    row = await play.work(work, metadata={CURSOR: []})
+    assert begun == []
+    assert row["errors"][0]["error"] == f"ResumableError: The metadata {CURSOR} is not an object."
+    assert row["metadata"] == {CURSOR: []}
+
+
 async def test_two_steps_of_one_name(play: Playground) -> None:
     async def work(job: Job[Task]) -> None:
         await resumable_step("one", lambda: None)
         await resumable_step("one", lambda: None)
 
     row = await play.work(work)
-    assert "two steps 'one'" in row["errors"][0]["error"]
+    assert "duplicate resumable step: 'one'" in row["errors"][0]["error"]
     assert row["metadata"] == {STEP: "one"}
 
 

@@ -12,13 +12,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
-from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.jobs import UNKNOWN_KIND, JobRow, JobState
 from riverui.domain.json import read_object
 from riverui.domain.retries import NOT_TRIED_AGAIN, Retry, default_retry, failures_of
 from riverui.engine.args import gojson
 from riverui.engine.events import EventKind
 from riverui.engine.spans import SCHEDULER_INTERVAL
 from riverui.engine.work.worker import Job, JobCancel, RetryPolicy, Worker
+from riverui.errors import UnknownJobKind
 from riverui.storage.interface.engine_params import JobSetStateParams
 
 MAX_ERROR = 100_000
@@ -208,9 +209,11 @@ def attempt_error(row: JobRow, started_at: datetime, error: BaseException, why: 
 
 
 def error_text(error: BaseException) -> str:
-    """Return an error's type and text, as at the end of a traceback; a cancellation in River's
-    format.
+    """Return an error's type and text, as at the end of a traceback; cancellations and unknown
+    kinds in River's format.
     """
+    if isinstance(error, UnknownJobKind):
+        return f"{UNKNOWN_KIND} in the client's Workers bundle: {error.kind}"
     text = words_of(error)
     if isinstance(error, JobCancel):
         return f"JobCancelError: {text or words_of(error.__cause__) or 'job cancelled'}"

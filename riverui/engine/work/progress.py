@@ -29,6 +29,8 @@ class Progress:
         self.resume_step = step if isinstance(step, str) else ""
         """The step after which to resume."""
         self.cursors: dict[str, Any] = cursors if isinstance(cursors, dict) else {}
+        self.readable = isinstance(cursors, dict | None)
+        """Whether the saved cursors are an object, or missing."""
         self.cursors_changed = False
         self.completed = ""
         """The step completed last, for the next attempt."""
@@ -123,7 +125,7 @@ class Progress:
         if self.error is not None:
             return False
         if name in self._names:
-            self._fail(f"The job has two steps {name!r}.")
+            self._fail(f"The job has a duplicate resumable step: {name!r}.")
         self._names.add(name)
         return True
 

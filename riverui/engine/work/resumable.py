@@ -95,6 +95,8 @@ def with_saved_progress(work: Work) -> Work:
     """Return `work` wrapped so that an attempt that fails saves its progress for the next one."""
 
     async def kept(attempt: Attempt) -> None:
+        if CURSOR in attempt.row.metadata and not _progress_of(attempt).readable:
+            raise ResumableError(f"The metadata {CURSOR} is not an object.")
         try:
             await work(attempt)
         except BaseException:

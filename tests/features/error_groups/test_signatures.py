@@ -61,6 +61,6 @@ def test_errors_of_the_engine_itself() -> None:
 
     assert signature(cancel).title == "JobCancelError: customer <number> has left"
     assert signature(unknown).title == (
-        "UnknownJobKind: the client has no worker for jobs of kind <str>"
+        "job kind is not registered in the client's Workers bundle: mail_send"
     )
     assert signature(late).type == "JobTimedOut"

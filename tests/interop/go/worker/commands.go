@@ -211,8 +211,27 @@ func (p *program) list(ctx context.Context, c command) (event, error) {
 	if c.Desc {
 		order = river.SortOrderDesc
 	}
-	params := river.NewJobListParams().First(max(c.Count, 1))
-	f := c.Filter
+	params, err := c.Filter.list(max(c.Count, 1), c.Order, order, c.Cursor)
+	if err != nil {
+		return event{}, err
+	}
+	page, err := p.client.JobList(ctx, params)
+	if err != nil {
+		return event{}, err
+	}
+	line := event{Result: ids(page.Jobs)}
+	if page.LastCursor != nil {
+		text, err := page.LastCursor.MarshalText()
+		if err != nil {
+			return event{}, err
+		}
+		line.Message = string(text)
+	}
+	return line, nil
+}
+
+func (f *filter) list(first int, field string, order river.SortOrder, after string) (*river.JobListParams, error) {
+	params := river.NewJobListParams().First(first)
 	if len(f.IDs) > 0 {
 		params = params.IDs(f.IDs...)
 	}
@@ -237,32 +256,28 @@ func (p *program) list(ctx context.Context, c command) (event, error) {
 	if len(f.TagsAny) > 0 {
 		params = params.TagsAny(f.TagsAny...)
 	}
-	params = params.OrderBy(river.JobListOrderByField(c.Order), order)
-	if c.Cursor != "" {
+	params = params.OrderBy(river.JobListOrderByField(field), order)
+	if after != "" {
 		cursor := &river.JobListCursor{}
-		if err := cursor.UnmarshalText([]byte(c.Cursor)); err != nil {
-			return event{}, err
+		if err := cursor.UnmarshalText([]byte(after)); err != nil {
+			return nil, err
 		}
 		params = params.After(cursor)
 	}
-	page, err := p.client.JobList(ctx, params)
-	if err != nil {
-		return event{}, err
-	}
-	line := event{Result: ids(page.Jobs)}
-	if page.LastCursor != nil {
-		text, err := page.LastCursor.MarshalText()
-		if err != nil {
-			return event{}, err
-		}
-		line.Message = string(text)
-	}
-	return line, nil
+	return params, nil
 }
 
 // deleteMany gives the ids of what it deleted.
 func (p *program) deleteMany(ctx context.Context, c command) (event, error) {
-	f, params := c.Filter, river.NewJobDeleteManyParams().First(max(c.Count, 1))
+	deleted, err := p.client.JobDeleteMany(ctx, c.Filter.delete(max(c.Count, 1)))
+	if err != nil {
+		return event{}, err
+	}
+	return event{Result: ids(deleted.Jobs)}, nil
+}
+
+func (f *filter) delete(first int) *river.JobDeleteManyParams {
+	params := river.NewJobDeleteManyParams().First(first)
 	if len(f.IDs) > 0 {
 		params = params.IDs(f.IDs...)
 	}
@@ -278,11 +293,7 @@ func (p *program) deleteMany(ctx context.Context, c command) (event, error) {
 	if len(f.States) > 0 {
 		params = params.States(f.States...)
 	}
-	deleted, err := p.client.JobDeleteMany(ctx, params)
-	if err != nil {
-		return event{}, err
-	}
-	return event{Result: ids(deleted.Jobs)}, nil
+	return params
 }
 
 func ids(jobs []*rivertype.JobRow) []int64 {

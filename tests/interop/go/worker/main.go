@@ -71,9 +71,14 @@ func main() {
 	schema := flag.String("schema", "", "the schema that holds River's tables; empty is the search path")
 	offset := flag.Duration("utc-offset", 0, "local time of this process, as a distance from UTC")
 	fast := flag.Bool("fast", false, "fetch as eagerly as `river bench` does, and report no events")
+	suite := flag.Bool("conformance", false, "speak River's conformance protocol instead")
 	flag.Parse()
 	time.Local = time.FixedZone("", int(offset.Seconds()))
-	if err := run(*databaseURL, *config, *queues, *schema, *fast); err != nil {
+	serve := func() error { return run(*databaseURL, *config, *queues, *schema, *fast) }
+	if *suite {
+		serve = func() error { return runConformance(*databaseURL) }
+	}
+	if err := serve(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
