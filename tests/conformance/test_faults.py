@@ -181,7 +181,6 @@ def _stopped_hard(pair: Pair, side: Side) -> dict[str, Job]:
     return {name: side.get(job["id"]) for name, job in jobs.items()}
 
 
-@pytest.mark.short
 def test_hard_shutdown_soft_stop_classification(pair: Pair) -> None:
     for side in pair:
         pair.reset()
@@ -195,7 +194,6 @@ def test_hard_shutdown_soft_stop_classification(pair: Pair) -> None:
             assert (job["attempt"], len(job["errors"])) == (1, 1), (side, name)
 
 
-@pytest.mark.short
 def test_shutdown_after_cancel_attempt(pair: Pair) -> None:
     for side in pair:
         pair.reset()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conformance.sides import Job, Listening, Pair, Side
 
-pytestmark = [pytest.mark.interop, pytest.mark.short]
+pytestmark = pytest.mark.interop
 
 _METHODS = [
     "handshake",

@@ -45,10 +45,12 @@ def test_adapter_handshake_and_capabilities(pair: Pair) -> None:
     pair.ours.refuses("invalid_params", "get")
 
 
+@pytest.mark.long
 def test_candidate_migrator_reference_runtime(pair: Pair) -> None:
     _migrate_then_work(pair, pair.ours, pair.go)
 
 
+@pytest.mark.long
 def test_reference_migrator_candidate_runtime(pair: Pair) -> None:
     _migrate_then_work(pair, pair.go, pair.ours)
 
@@ -68,10 +70,12 @@ def _migrate_then_work(pair: Pair, migrator: Side, worker: Side) -> None:
     pair.execute("drop schema migrated cascade")
 
 
+@pytest.mark.long
 def test_custom_schema_candidate_migrate_reference_work(pair: Pair) -> None:
     _work_in_schema(pair, pair.ours, pair.go)
 
 
+@pytest.mark.long
 def test_custom_schema_reference_migrate_candidate_work(pair: Pair) -> None:
     _work_in_schema(pair, pair.go, pair.ours)
 
@@ -92,6 +96,7 @@ def _work_in_schema(pair: Pair, migrator: Side, worker: Side) -> None:
     worker.refuses("rejected", "insert", message="too long", schema="s" * 47)
 
 
+@pytest.mark.long
 def test_historical_migration_down_up(pair: Pair) -> None:
     latest = max(pair.ours.call("handshake")["migration_lines"].values())
     every = [*range(1, latest + 1)]
@@ -178,7 +183,7 @@ def test_job_row_keeps_large_numbers(pair: Pair) -> None:
         assert pair.go.get(job_id) == pair.ours.get(job_id)
 
 
-def test_unsafe_int64_ids_rpc_list_cursors(pair: Pair) -> None:
+def test_unsafe_int64_job_ids_rpc_list_cursors(pair: Pair) -> None:
     for number, (writer, reader) in enumerate(pair.directions):
         ids = [9_007_199_254_740_993 + number * 10 + after for after in (0, 1)]
         for job_id in ids:
@@ -329,6 +334,7 @@ def test_differential_queue_crud(pair: Pair, listen: Callable[..., Listening]) -
             assert side.call("queue_list")["queues"] == [updated]
 
 
+@pytest.mark.long
 def test_queue_names_and_unknown_queue_control(pair: Pair) -> None:
     for side in pair:
         for name in ("missing_queue", "missing queue", "q" * 129):
@@ -393,6 +399,7 @@ def test_typed_batch_insertion_of_6000(pair: Pair) -> None:
         assert [result["job"]["metadata"]["at"] for result in results] == [*range(6_000)]
 
 
+@pytest.mark.long
 def test_cross_language_unique_conflict(pair: Pair) -> None:
     past = (datetime.now(UTC) - timedelta(minutes=1)).isoformat()
     for opts in (

@@ -26,7 +26,6 @@ def _periodic(pair: Pair, job_id: str = _PERIODIC) -> Sequence[int]:
     return [row["id"] for row in rows]
 
 
-@pytest.mark.short
 def test_notification_only_wakeups(pair: Pair) -> None:
     for worker, inserter in pair.directions:
         worker.start(fetch_poll_interval_ms=_POLLS_SELDOM, max_workers=1)
@@ -35,7 +34,6 @@ def test_notification_only_wakeups(pair: Pair) -> None:
         worker.call("stop")
 
 
-@pytest.mark.short
 def test_lost_notification_poll_recovery(pair: Pair) -> None:
     for side in pair:
         client = side.start(fetch_poll_interval_ms=250, max_workers=1)
@@ -44,7 +42,6 @@ def test_lost_notification_poll_recovery(pair: Pair) -> None:
         side.call("stop")
 
 
-@pytest.mark.short
 def test_transactional_insert_notification_commit_only(
     pair: Pair, listen: Callable[..., Listening]
 ) -> None:
@@ -69,7 +66,6 @@ def test_transactional_insert_notification_commit_only(
         pair.reset()
 
 
-@pytest.mark.short
 def test_pause_resume_notification(pair: Pair) -> None:
     for worker, controller in pair.directions:
         worker.start(instrumented=True, max_workers=1)
@@ -79,7 +75,7 @@ def test_pause_resume_notification(pair: Pair) -> None:
         job = controller.insert("while paused")
         marker = controller.insert("not paused", queue="marker")
         assert worker.reaches(marker["id"])["state"] == "completed"
-        assert worker.get(job["id"])["state"] == "available"
+        assert worker.get(job["id"])["state"] == "available", worker
         controller.call("queue_resume", name="default")
         resumed = controller.call("queue_get", name="default")
         assert resumed["paused_at"] is None
@@ -90,7 +86,6 @@ def test_pause_resume_notification(pair: Pair) -> None:
         worker.call("stop")
 
 
-@pytest.mark.short
 def test_remote_queue_subscription_events(pair: Pair) -> None:
     for observer, controller in pair.directions:
         observer.start(fetch_poll_interval_ms=_POLLS_SELDOM, instrumented=True, max_workers=1)
@@ -113,7 +108,6 @@ def test_remote_queue_subscription_events(pair: Pair) -> None:
         observer.call("stop")
 
 
-@pytest.mark.short
 def test_remote_cancel_notification(pair: Pair) -> None:
     for worker, controller in pair.directions:
         worker.start(fetch_poll_interval_ms=_POLLS_SELDOM, max_workers=1)
@@ -128,7 +122,6 @@ def test_remote_cancel_notification(pair: Pair) -> None:
         worker.call("stop")
 
 
-@pytest.mark.short
 def test_cooperative_remote_cancellation(pair: Pair) -> None:
     for worker, controller in pair.directions:
         worker.start(instrumented=True, max_workers=1)
@@ -146,7 +139,6 @@ def test_cooperative_remote_cancellation(pair: Pair) -> None:
         worker.call("stop")
 
 
-@pytest.mark.short
 def test_claim_time_cancellation(pair: Pair) -> None:
     for claimer, canceller in pair.directions:
         claimer.call("barrier_create", name="claim")
@@ -170,7 +162,6 @@ def test_claim_time_cancellation(pair: Pair) -> None:
         pair.reset()
 
 
-@pytest.mark.short
 def test_refetched_attempt_cancellation(pair: Pair) -> None:
     for worker, canceller in pair.directions:
         worker.start(max_workers=1)
@@ -186,7 +177,6 @@ def test_refetched_attempt_cancellation(pair: Pair) -> None:
         worker.call("stop")
 
 
-@pytest.mark.short
 def test_notification_payload_bytes(pair: Pair, listen: Callable[..., Listening]) -> None:
     def published(side: Side) -> dict[str, list[tuple[str, str]]]:
         pair.reset()
@@ -208,15 +198,15 @@ def test_notification_payload_bytes(pair: Pair, listen: Callable[..., Listening]
         side.start("notification-bytes", max_workers=1)
         term = pair.leader_but()
         note("start")
+        side.call("request_resign")
+        pair.leader_but(term["elected_at"])
+        note("request_resign")
         side.call("queue_update", name="default", metadata={"alpha": 1, "zeta": "<&>"})
         note("queue_update")
         side.call("queue_pause", name="default")
         note("queue_pause")
         side.call("queue_resume", name="default")
         note("queue_resume")
-        side.call("request_resign")
-        pair.leader_but(term["elected_at"])
-        note("request_resign")
         side.call("stop")
         note("stop")
         return done
@@ -226,7 +216,6 @@ def test_notification_payload_bytes(pair: Pair, listen: Callable[..., Listening]
     assert published(pair.ours) == expected
 
 
-@pytest.mark.short
 def test_periodic_run_on_start(pair: Pair) -> None:
     for side in pair:
         pair.reset()
@@ -240,7 +229,6 @@ def test_periodic_run_on_start(pair: Pair) -> None:
         side.call("stop")
 
 
-@pytest.mark.short
 def test_periodic_unique_cross_engine(pair: Pair) -> None:
     for sides in pair.directions:
         pair.reset()
@@ -258,7 +246,6 @@ def test_periodic_unique_cross_engine(pair: Pair) -> None:
             side.call("stop")
 
 
-@pytest.mark.short
 def test_mixed_request_resign_terms(pair: Pair, listen: Callable[..., Listening]) -> None:
     for leader, requester in pair.directions:
         pair.reset()
@@ -310,7 +297,6 @@ def test_multi_engine_leader_failover(pair: Pair) -> None:
     assert sorted(left) == ["go-client", "python-client", "third-client"]
 
 
-@pytest.mark.short
 def test_leader_election_disabled_both_directions(pair: Pair) -> None:
     for disabled, eligible in pair.directions:
         pair.reset()

@@ -60,7 +60,6 @@ def _insert_then_work(inserter: Side, worker: Side) -> None:
     assert inserter.get(job["id"]) == done
 
 
-@pytest.mark.short
 def test_barrier_wait_and_release(pair: Pair) -> None:
     for side in pair:
         side.start(max_workers=2)
@@ -94,7 +93,6 @@ def test_single_implementation_worker_outcomes(pair: Pair) -> None:
         side.call("stop")
 
 
-@pytest.mark.short
 def test_panic_attempt_trace(pair: Pair) -> None:
     for side in pair:
         side.start(max_workers=1)
@@ -140,7 +138,6 @@ def _in_order(trace: Sequence[str], *wanted: str) -> None:
     assert places == sorted(places), trace
 
 
-@pytest.mark.short
 def test_extension_hook_middleware_order(pair: Pair) -> None:
     for side in pair:
         side.start(instrumented=True, max_workers=1)
@@ -159,7 +156,6 @@ def test_extension_hook_middleware_order(pair: Pair) -> None:
         side.call("stop")
 
 
-@pytest.mark.short
 def test_resumable_retry(pair: Pair) -> None:
     for side in pair:
         side.start(instrumented=True, max_workers=1, retry_delay_ms=5)
@@ -191,7 +187,6 @@ def test_resumable_validation(pair: Pair) -> None:
         side.call("stop")
 
 
-@pytest.mark.short
 def test_resumable_cross_engine_cursor(pair: Pair) -> None:
     for first, second in pair.directions:
         job = first.call(
@@ -232,7 +227,6 @@ def test_multi_engine_resumable_cursor(pair: Pair) -> None:
     assert job["metadata"]["cursor_observed"] == 7
 
 
-@pytest.mark.short
 def test_dynamic_queue_add_reconfigure_remove(pair: Pair) -> None:
     for side in pair:
         side.start(max_workers=1)
@@ -252,7 +246,6 @@ def test_dynamic_queue_add_reconfigure_remove(pair: Pair) -> None:
         side.call("stop")
 
 
-@pytest.mark.short
 def test_error_handler_cancel_override(pair: Pair) -> None:
     for side in pair:
         side.start(error_handler_cancel=True, instrumented=True, max_workers=1)
@@ -263,7 +256,6 @@ def test_error_handler_cancel_override(pair: Pair) -> None:
         side.call("stop")
 
 
-@pytest.mark.short
 def test_timeout_cancellation(pair: Pair) -> None:
     for side in pair:
         side.start(job_timeout_ms=20, max_workers=1)
@@ -303,7 +295,6 @@ def test_external_terminal_completion_race(pair: Pair) -> None:
         worker.call("stop")
 
 
-@pytest.mark.short
 def test_reserved_metadata_cross_engine(pair: Pair) -> None:
     for worker, controller in pair.directions:
         worker.start(max_workers=2)
@@ -405,7 +396,6 @@ def test_default_retry_policy_schedule(pair: Pair) -> None:
         worker.call("stop")
 
 
-@pytest.mark.short
 def test_stuck_job_detection(pair: Pair) -> None:
     for side in pair:
         stuck = pair.another(side)
@@ -418,7 +408,6 @@ def test_stuck_job_detection(pair: Pair) -> None:
         stuck.kill()
 
 
-@pytest.mark.short
 def test_mixed_unknown_kind_error(pair: Pair) -> None:
     text = "job kind is not registered in the client's Workers bundle: conformance_unregistered"
     for side in pair:

@@ -309,6 +309,19 @@ async def test_pause_and_resume(play: Playground, name: str) -> None:
     await play.event(job_id)
 
 
+async def test_a_queue_paused_while_its_fetch_waits_for_the_connection(play: Playground) -> None:
+    async with play.connection.transaction():
+        # The first fetch looks where jobs begin, which waits for this lock.
+        await play.connection.execute("lock table river_job in access exclusive mode")
+        client = await play.start()
+        await play.until_waited_for()
+        await client.queue_pause("default")
+        await play.until(lambda: producer(play).paused)
+        job_id = await play.insert()
+    await client.stop()
+    assert (await play.row(job_id))["attempted_at"] is None
+
+
 async def test_paused_queue_stays_paused_at_start(play: Playground) -> None:
     (row,) = await play.rows("select now() as now")
     await factory.queue(play.connection, "default", paused_at=row["now"])

@@ -334,9 +334,12 @@ class Fetcher:
         return connection.call(lambda executor: self._get_plain(executor, params))
 
     async def _get_plain(self, executor: Executor, params: JobFetchParams) -> Sequence[JobRow]:
-        """Fetch from where it may begin."""
+        """Fetch from where it may begin; nothing if the queue was paused meanwhile."""
         if not self.start.known and SQL in executor.capabilities:
             await self._look_at(executor)
+        if not self._may_fetch:
+            # The connection was being opened, or busy with another queue.
+            return ()
         begun = self.start.begin()
         try:
             rows = await executor.work.get_available(params._replace(after=begun and begun.start))
