@@ -13,7 +13,7 @@ from tests.storage.tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.interop
 
-_POLLS_SELDOM = 60_000
+_POLLS_SELDOM = 60_000  # milliseconds: longer than any test
 _RESCUED = "Stuck job rescued by JobRescuer"
 
 

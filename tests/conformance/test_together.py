@@ -14,7 +14,7 @@ from tests.conformance.sides import Listening, Pair, Side, until
 
 pytestmark = pytest.mark.interop
 
-_POLLS_SELDOM = 60_000
+_POLLS_SELDOM = 60_000  # milliseconds: longer than any test
 _PERIODIC = "conformance-periodic"
 
 
