@@ -11,7 +11,8 @@ from typing import Any
 
 from riverui.storage.sqlite.executor import SqliteTransaction
 from riverui.storage.sqlite.file import SqliteFile
-from riverui.storage.sqlite.scopes import CallersTransaction, Clock, Limits, Pause
+from riverui.storage.sqlite.scopes import CallersTransaction, Clock, Limits
+from riverui.storage.sqlite.waiting import Waiting
 
 _NEEDED = (
     "a sqlite3.Connection, a SQLAlchemy Session or Connection on sqlite3, or a Django database"
@@ -20,14 +21,16 @@ _NEEDED = (
 
 
 def adopted(
-    file: SqliteFile, transaction: object, clock: Clock, pause: Pause, limits: Limits
+    file: SqliteFile, transaction: object, clock: Clock, waiting: Waiting, limits: Limits
 ) -> SqliteTransaction:
     """Return the operations inside a transaction of the file itself or of the caller; TypeError for
     anything else.
     """
     if isinstance(transaction, SqliteTransaction) and transaction.is_of(file):
         return transaction
-    return SqliteTransaction(CallersTransaction(_connection_of(transaction), clock, pause, limits))
+    return SqliteTransaction(
+        CallersTransaction(_connection_of(transaction), clock, waiting, limits)
+    )
 
 
 def _connection_of(transaction: Any) -> sqlite3.Connection:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import (
@@ -16,7 +15,14 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from riverui.storage.interface import LISTENING, MIGRATIONS, WORKING, Capability, MigrationSource
+from riverui.storage.interface import (
+    LISTENING,
+    MIGRATIONS,
+    WORKING,
+    Capability,
+    MigrationSource,
+    entered,
+)
 from riverui.storage.options import ConnectOptions
 from riverui.storage.sqlite.callers import adopted
 from riverui.storage.sqlite.executor import SqliteExecutor, SqliteTransaction, committed
@@ -27,10 +33,10 @@ from riverui.storage.sqlite.scopes import (
     Clock,
     EachCommits,
     OneTransaction,
-    Pause,
     translated,
 )
-from riverui.storage.sqlite.sync_driver import SqliteSyncDriver, blocking_sleep, limits
+from riverui.storage.sqlite.sync_driver import SqliteSyncDriver, limits
+from riverui.storage.sqlite.waiting import InLoop
 
 if TYPE_CHECKING:
     from riverui.storage import interface
@@ -68,6 +74,7 @@ class SqliteDriver:
         self._clock: Clock = clock or partial(datetime.now, UTC)
         self._file = SqliteFile(path, create_tables)
         self._options = options
+        self._waiting = InLoop(self._file.threads)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self._file.name}>"
@@ -77,13 +84,13 @@ class SqliteDriver:
     ) -> AbstractAsyncContextManager[SqliteExecutor]:
         """Begin a transaction that only reads."""
         allowed = timeout or self._options.page_timeout
-        return committed(self._one(allowed, asyncio.sleep, read_only=True))
+        return committed(self._one(allowed, read_only=True))
 
     def transaction(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[SqliteTransaction]:
         """Begin a transaction; it commits unless an exception leaves it."""
-        return committed(self._one(timeout or self._options.action_timeout, asyncio.sleep))
+        return committed(self._one(timeout or self._options.action_timeout))
 
     def autocommit(
         self, *, timeout: timedelta | None = None
@@ -91,7 +98,7 @@ class SqliteDriver:
         """Lend the operations, each its own transaction."""
         self.database = self._file.name
         allowed = limits(self._options, timeout or self._options.action_timeout)
-        scope = EachCommits(self._file, self._clock, asyncio.sleep, allowed)
+        scope = EachCommits(self._file, self._clock, self._waiting, allowed)
         return nullcontext(SqliteExecutor(scope))
 
     def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[SqliteExecutor]:
@@ -103,7 +110,7 @@ class SqliteDriver:
         a sqlite3 connection, or SQLAlchemy's or Django's on one. TypeError for anything else.
         """
         allowed = limits(self._options, self._options.action_timeout)
-        return adopted(self._file, transaction, self._clock, asyncio.sleep, allowed)
+        return adopted(self._file, transaction, self._clock, InLoop(None), allowed)
 
     async def listener(self) -> SqliteListener:
         """Return a new listener in the running event loop."""
@@ -125,7 +132,7 @@ class SqliteDriver:
         with translated():
             connection = self._file.take()
         try:
-            yield SqliteMigrations(connection, asyncio.sleep)
+            yield SqliteMigrations(connection, self._waiting)
         finally:
             connection.raw.close()
 
@@ -137,9 +144,8 @@ class SqliteDriver:
     @contextmanager
     def sync_transaction(self) -> Iterator[SqliteTransaction]:
         """Begin a transaction for a SyncClient; it commits unless an exception leaves it."""
-        scope = self._one(self._options.action_timeout, blocking_sleep)
-        with scope.committed():
-            yield SqliteTransaction(scope)
+        with entered(self.sync_driver.transaction()) as opened:
+            yield opened
 
     async def ping(self) -> None:
         """Run a trivial query."""
@@ -150,10 +156,10 @@ class SqliteDriver:
         """Close the idle connections; a temporary file lives as long as the driver."""
         self._file.close()
 
-    def _one(self, timeout: timedelta, pause: Pause, *, read_only: bool = False) -> OneTransaction:
+    def _one(self, timeout: timedelta, *, read_only: bool = False) -> OneTransaction:
         self.database = self._file.name
         allowed = limits(self._options, timeout)
-        return OneTransaction(self._file, self._clock, pause, allowed, read_only=read_only)
+        return OneTransaction(self._file, self._clock, self._waiting, allowed, read_only=read_only)
 
 
 class MemoryDatabase(SqliteDriver):

@@ -17,7 +17,7 @@ from riverui.storage.sqlite.job_upkeep import JobUpkeep
 from riverui.storage.sqlite.job_work import JobWork
 from riverui.storage.sqlite.leader import Leader
 from riverui.storage.sqlite.scopes import CallersTransaction, OneTransaction, savepoint, translated
-from riverui.storage.sqlite.statements import reads, writes
+from riverui.storage.sqlite.statements import reads
 
 
 class _Part:
@@ -76,7 +76,7 @@ class SqliteTransaction(SqliteExecutor):
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
         """Begin a part that can fail alone: an exception leaving it undoes it and is raised on."""
-        await self._begin()
+        await self.ping()
         with translated(), savepoint(self._scope.connection):
             yield
 
@@ -84,13 +84,13 @@ class SqliteTransaction(SqliteExecutor):
         """Return whether it is a transaction of that file's driver."""
         return isinstance(self._scope, OneTransaction) and self._scope.file is file
 
-    @writes
-    def _begin(self) -> None:
-        """Begin the transaction, if it has not begun."""
-
 
 @asynccontextmanager
 async def committed(scope: OneTransaction) -> AsyncIterator[SqliteTransaction]:
     """Lend the operations of a transaction, and commit it unless an exception leaves it."""
-    with scope.committed():
+    try:
         yield SqliteTransaction(scope)
+    except BaseException:
+        await scope.end(commit=False)
+        raise
+    await scope.end(commit=True)

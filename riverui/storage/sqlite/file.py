@@ -10,6 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from riverui.domain.json import read_json
 from riverui.storage.sqlite.json_binary import json_of
 from riverui.storage.sqlite.values import contains, newest, written
+from riverui.storage.sqlite.waiting import Turns
 
 _HAS_JSONB = sqlite3.sqlite_version_info >= (3, 45)
 """Whether this SQLite reads and writes JSONB. An older one stores JSON as text, which River reads
@@ -26,6 +28,8 @@ _STEPS = 20_000
 """Steps of SQLite's virtual machine between two checks of the time limit: about a millisecond."""
 _MOST_IDLE = 4
 """Connections that are kept open while nobody uses them."""
+_MOST_THREADS = 4
+"""Threads that run statements: one writes, the others read."""
 
 
 def json_text(column: str) -> str:
@@ -69,12 +73,15 @@ class SqliteFile:
 
     def __init__(self, path: str | None, create: Callable[[sqlite3.Connection], None]) -> None:
         self.is_temporary = path is None
+        self.turns = Turns()
+        """Whose turn it is to write, in this process."""
         self._create = create
         self._path = path
         self._idle: list[Connection] = []
         self._listeners: set[Callable[[], None]] = set()
         self._lock = threading.Lock()
         self._process = os.getpid()
+        self._threads: ThreadPoolExecutor | None = None
 
     @property
     def name(self) -> str:
@@ -84,14 +91,20 @@ class SqliteFile:
     def take(self) -> Connection:
         """Return a connection that nobody else uses."""
         with self._lock:
-            if self._process != os.getpid():
-                # A connection must not be used, nor closed, in a forked process.
-                self._idle, self._process = [], os.getpid()
+            self._look_for_fork()
             if self._idle:
                 return self._idle.pop()
             if self._path is None:
                 self._path = self._temporary()
         return self._open(self._path)
+
+    def threads(self) -> ThreadPoolExecutor:
+        """Return the threads in which statements of event loops run."""
+        with self._lock:
+            self._look_for_fork()
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(_MOST_THREADS, "riverui sqlite")
+            return self._threads
 
     def give(self, connection: Connection) -> None:
         """Take a connection back, outside of any transaction."""
@@ -120,6 +133,12 @@ class SqliteFile:
             listeners = tuple(self._listeners)
         for wake in listeners:
             wake()
+
+    def _look_for_fork(self) -> None:
+        """In a forked process, forget what is its parent's: not even closing it would do."""
+        if self._process != os.getpid():
+            self._idle, self._threads, self._process = [], None, os.getpid()
+            self.turns = Turns()
 
     def _open(self, path: str) -> Connection:
         raw = sqlite3.connect(

@@ -12,8 +12,9 @@ from pathlib import Path
 from riverui.errors import LockTimeout, MigrationError
 from riverui.storage.migrations import MigrationFolder
 from riverui.storage.sqlite.file import Connection, read_json_as_text
-from riverui.storage.sqlite.scopes import Pause, translated
+from riverui.storage.sqlite.scopes import translated
 from riverui.storage.sqlite.values import stamp
+from riverui.storage.sqlite.waiting import Waiting
 
 SOURCE = MigrationFolder(Path(__file__).parent / "migrations")
 """The migrations for SQLite, of which there is River's line only."""
@@ -26,9 +27,9 @@ _WAIT, _LONGEST = 0.05, 60.0
 class SqliteMigrations:
     """Reads and writes river_migration, and runs the SQL of migrations, on one connection."""
 
-    def __init__(self, connection: Connection, pause: Pause) -> None:
+    def __init__(self, connection: Connection, waiting: Waiting) -> None:
         self._connection = connection
-        self._pause = pause
+        self._waiting = waiting
         read_json_as_text(connection.raw)
 
     async def versions(self, line: str) -> Sequence[int]:
@@ -63,7 +64,7 @@ class SqliteMigrations:
             except LockTimeout:
                 if time.monotonic() > give_up:
                     raise
-            await self._pause(_WAIT)
+            await self._waiting.pause(_WAIT)
         if statement_timeout is not None:
             self._connection.deadline = time.monotonic() + statement_timeout.total_seconds()
         try:

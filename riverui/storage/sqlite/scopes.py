@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
+import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import NamedTuple, TypeVar
 
-from riverui.errors import DatabaseUnavailable, ReadOnlyDatabase
+from riverui.errors import DatabaseUnavailable, LockTimeout, ReadOnlyDatabase
 from riverui.storage.sqlite.errors import translate
 from riverui.storage.sqlite.file import Connection, SqliteFile
+from riverui.storage.sqlite.waiting import Waiting
 
 T = TypeVar("T")
 
 Clock = Callable[[], datetime]
-Pause = Callable[[float], Awaitable[None]]
-"""Waits so many seconds, while others run."""
+
+_FIRST_WAIT, _LONGEST_WAIT = 0.0005, 0.02
+"""Seconds before the next attempt to write, which double: most transactions take less than a
+millisecond.
+"""
 
 
 class Limits(NamedTuple):
@@ -36,28 +43,62 @@ class Scope(ABC):
     connection: Connection
     """The connection of the operation that runs."""
 
-    def __init__(self, clock: Clock, pause: Pause, limits: Limits) -> None:
+    def __init__(self, clock: Clock, waiting: Waiting, limits: Limits) -> None:
         self.clock = clock
-        self.pause = pause
+        self.waiting = waiting
         self.limits = limits
         self.notified = False
         """Whether the changes notify listeners."""
+        self._one_at_a_time = threading.Lock()
+
+    async def call(self, operation: Callable[[], T], *, writes: bool) -> T:
+        """Return the result of an operation, run atomically; LockTimeout if others write for too
+        long.
+        """
+        give_turn = await self._take_turn(writes=writes)
+        try:
+            give_up = time.monotonic() + self.limits.lock
+            wait = _FIRST_WAIT
+            while True:
+                try:
+                    return await self.waiting.run(lambda: self._run(operation, writes=writes))
+                except LockTimeout:
+                    if time.monotonic() > give_up:
+                        raise
+                # Another process writes.
+                await self.waiting.pause(wait * random.uniform(0.5, 1))  # noqa: S311
+                wait = min(wait * 2, _LONGEST_WAIT)
+        finally:
+            if give_turn is not None:
+                give_turn()
+
+    async def _take_turn(self, *, writes: bool) -> Callable[[], None] | None:
+        """Wait until it is the turn of this scope to write, in this process; return how to give it
+        back after the operation, if that is to be done.
+        """
+        return None
 
     @abstractmethod
-    def run(self, operation: Callable[[], T], *, writes: bool) -> T:
+    def _run(self, operation: Callable[[], T], *, writes: bool) -> T:
         """Return the result of an operation, run atomically; LockTimeout if it has to wait."""
 
 
 class EachCommits(Scope):
     """Each operation is its own transaction."""
 
-    def __init__(self, file: SqliteFile, clock: Clock, pause: Pause, limits: Limits) -> None:
-        super().__init__(clock, pause, limits)
+    def __init__(self, file: SqliteFile, clock: Clock, waiting: Waiting, limits: Limits) -> None:
+        super().__init__(clock, waiting, limits)
         self.file = file
 
-    def run(self, operation: Callable[[], T], *, writes: bool) -> T:
+    async def _take_turn(self, *, writes: bool) -> Callable[[], None] | None:
+        if not writes:
+            return None
+        turn = await turn_of(self.file, self.waiting, self.limits)
+        return lambda: self.file.turns.give(turn)
+
+    def _run(self, operation: Callable[[], T], *, writes: bool) -> T:
         """Run an operation in a transaction, and commit it."""
-        with translated():
+        with self._one_at_a_time, translated():
             connection = self.file.take()
             try:
                 connection.execute("begin immediate" if writes else "begin")
@@ -80,31 +121,50 @@ class OneTransaction(Scope):
         self,
         file: SqliteFile,
         clock: Clock,
-        pause: Pause,
+        waiting: Waiting,
         limits: Limits,
         *,
         read_only: bool = False,
     ) -> None:
-        super().__init__(clock, pause, limits)
+        super().__init__(clock, waiting, limits)
         self._ended = False
         self.file = file
         self._is_open = False
         self._read_only = read_only
+        self._turn: Future[None] | None = None
 
-    def run(self, operation: Callable[[], T], *, writes: bool) -> T:
+    async def end(self, *, commit: bool) -> None:
+        """Keep or drop the changes, and give the connection back."""
+        self._ended = True
+        try:
+            if self._is_open:
+                self._is_open = False
+                await self.waiting.run(lambda: self._end(commit=commit))
+        finally:
+            if self._turn is not None:
+                self.file.turns.give(self._turn)
+        if commit and self.notified:
+            self.file.wake()
+
+    async def _take_turn(self, *, writes: bool) -> None:
+        # A transaction that reads first writes later, perhaps: it takes its turn at once.
+        if self._turn is None and not (self._read_only or self._ended):
+            self._turn = await turn_of(self.file, self.waiting, self.limits)
+
+    def _run(self, operation: Callable[[], T], *, writes: bool) -> T:
         """Run an operation; undo what it changed if it fails."""
         if self._read_only and writes:
             raise ReadOnlyDatabase("Nothing can be written in a transaction that only reads.")
-        with translated():
-            self.begin()
+        with self._one_at_a_time, translated():
+            self._begin()
             self.connection.deadline = time.monotonic() + self.limits.statements
             if not writes:
                 return operation()
             with savepoint(self.connection):
                 return operation()
 
-    def begin(self) -> None:
-        """Begin the transaction unless it has begun; LockTimeout while another one writes."""
+    def _begin(self) -> None:
+        """Begin the transaction unless it has begun; LockTimeout while another process writes."""
         if self._is_open:
             return
         if self._ended:
@@ -118,12 +178,7 @@ class OneTransaction(Scope):
             raise
         self.connection, self._is_open = connection, True
 
-    def end(self, *, commit: bool) -> None:
-        """Keep or drop the changes, and give the connection back."""
-        self._ended = True
-        if not self._is_open:
-            return
-        self._is_open = False
+    def _end(self, *, commit: bool) -> None:
         with translated():
             try:
                 if commit:
@@ -131,28 +186,18 @@ class OneTransaction(Scope):
                     self.connection.execute("commit")
             finally:
                 release(self.file, self.connection)
-        if commit and self.notified:
-            self.file.wake()
-
-    @contextmanager
-    def committed(self) -> Iterator[None]:
-        """Keep the changes of a block, unless an exception leaves it."""
-        try:
-            yield
-        except BaseException:
-            self.end(commit=False)
-            raise
-        self.end(commit=True)
 
 
 class CallersTransaction(Scope):
     """The caller's own connection, who commits."""
 
-    def __init__(self, raw: sqlite3.Connection, clock: Clock, pause: Pause, limits: Limits) -> None:
-        super().__init__(clock, pause, limits)
+    def __init__(
+        self, raw: sqlite3.Connection, clock: Clock, waiting: Waiting, limits: Limits
+    ) -> None:
+        super().__init__(clock, waiting, limits)
         self.connection = Connection(raw)
 
-    def run(self, operation: Callable[[], T], *, writes: bool) -> T:
+    def _run(self, operation: Callable[[], T], *, writes: bool) -> T:
         """Run an operation, in a transaction that is begun if it was not; undo what it changed if
         it fails.
         """
@@ -161,6 +206,17 @@ class CallersTransaction(Scope):
                 self.connection.execute("begin immediate")
             with savepoint(self.connection):
                 return operation()
+
+
+async def turn_of(file: SqliteFile, waiting: Waiting, limits: Limits) -> Future[None]:
+    """Return a turn to write, once it has come; LockTimeout if that takes too long."""
+    turn = file.turns.take()
+    try:
+        await waiting.turn(turn, limits.lock)
+    except BaseException:
+        file.turns.give(turn)
+        raise
+    return turn
 
 
 @contextmanager

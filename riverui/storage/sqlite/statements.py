@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
-import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import wraps
@@ -12,7 +10,6 @@ from types import CoroutineType
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from riverui.domain.jobs import JobRow
-from riverui.errors import LockTimeout
 from riverui.storage.sqlite.job_rows import APPENDED, COLUMNS, LEAN, job_row
 from riverui.storage.sqlite.scopes import Scope
 from riverui.storage.sqlite.values import stamp, to_milliseconds, written
@@ -21,10 +18,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 S = TypeVar("S", bound="Statements")
 
-_FIRST_WAIT, _LONGEST_WAIT = 0.0005, 0.02
-"""Seconds before the next attempt to write, which double: most transactions take less than a
-millisecond.
-"""
 _WRITTEN = (
     "state",
     "attempt",
@@ -47,24 +40,6 @@ class Statements:
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
-
-    async def _run(self, operation: Callable[[], T], *, writes: bool) -> T:
-        """Return the result of an operation, run atomically; LockTimeout if another connection
-        writes for too long.
-        """
-        scope = self._scope
-        # Other tasks run first, as they do during a round trip to a server.
-        await scope.pause(0)
-        give_up = time.monotonic() + scope.limits.lock
-        wait = _FIRST_WAIT
-        while True:
-            try:
-                return scope.run(operation, writes=writes)
-            except LockTimeout:
-                if time.monotonic() > give_up:
-                    raise
-            await scope.pause(wait * random.uniform(0.5, 1))  # noqa: S311
-            wait = min(wait * 2, _LONGEST_WAIT)
 
     def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         return self._scope.connection.execute(sql, values)
@@ -163,7 +138,7 @@ def _statement(
 ) -> Callable[Concatenate[S, P], CoroutineType[Any, Any, T]]:
     @wraps(operation)
     async def run(self: S, /, *args: P.args, **given: P.kwargs) -> T:
-        return await self._run(lambda: operation(self, *args, **given), writes=writes)
+        return await self._scope.call(lambda: operation(self, *args, **given), writes=writes)
 
     # pyright's return type of a coroutine function, so that it accepts these in a driver.
     return cast("Callable[Concatenate[S, P], CoroutineType[Any, Any, T]]", run)

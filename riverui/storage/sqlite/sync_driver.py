@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import timedelta
@@ -14,6 +13,9 @@ from riverui.storage.sqlite.callers import adopted
 from riverui.storage.sqlite.executor import SqliteExecutor, SqliteTransaction, committed
 from riverui.storage.sqlite.file import SqliteFile
 from riverui.storage.sqlite.scopes import Clock, EachCommits, Limits, OneTransaction
+from riverui.storage.sqlite.waiting import Blocking
+
+_WAITING = Blocking()
 
 
 class SqliteSyncDriver:
@@ -37,18 +39,18 @@ class SqliteSyncDriver:
     ) -> AbstractAsyncContextManager[SqliteTransaction]:
         """Begin a transaction; it commits unless an exception leaves it."""
         allowed = self._limits(timeout)
-        return committed(OneTransaction(self._file, self._clock, blocking_sleep, allowed))
+        return committed(OneTransaction(self._file, self._clock, _WAITING, allowed))
 
     def autocommit(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[SqliteExecutor]:
         """Lend the operations, each its own transaction."""
-        scope = EachCommits(self._file, self._clock, blocking_sleep, self._limits(timeout))
+        scope = EachCommits(self._file, self._clock, _WAITING, self._limits(timeout))
         return nullcontext(SqliteExecutor(scope))
 
     async def adopt(self, transaction: object) -> SqliteTransaction:
         """Return the operations inside the caller's own transaction; see SqliteDriver."""
-        return adopted(self._file, transaction, self._clock, blocking_sleep, self._limits(None))
+        return adopted(self._file, transaction, self._clock, _WAITING, self._limits(None))
 
     @property
     def is_temporary(self) -> bool:
@@ -66,9 +68,3 @@ class SqliteSyncDriver:
 def limits(options: ConnectOptions, timeout: timedelta) -> Limits:
     """Return the time limits of operations."""
     return Limits(options.lock_timeout.total_seconds(), timeout.total_seconds())
-
-
-async def blocking_sleep(seconds: float) -> None:
-    """Sleep without an event loop: there may be none."""
-    if seconds:
-        time.sleep(seconds)  # noqa: ASYNC251
