@@ -24,31 +24,33 @@ class Turns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._taken = False
+        self._holder: Future[None] | None = None
         self._waiting: deque[Future[None]] = deque()
 
     def take(self) -> Future[None]:
         """Return what is done once it is the caller's turn, who has to give it back then."""
         turn: Future[None] = Future()
         with self._lock:
-            if self._taken:
+            if self._holder is not None:
                 self._waiting.append(turn)
                 return turn
-            self._taken = True
+            self._holder = turn
         turn.set_result(None)
         return turn
 
     def give(self, turn: Future[None]) -> None:
         """Give a turn back, or stop to wait for it; safe to call twice."""
-        if turn.cancel() or turn.cancelled():
-            return
+        turn.cancel()
         with self._lock:
+            if self._holder is not turn:
+                return
+            self._holder = None
             while self._waiting:
                 following = self._waiting.popleft()
                 if following.set_running_or_notify_cancel():
+                    self._holder = following
                     following.set_result(None)
                     return
-            self._taken = False
 
 
 class Waiting(Protocol):
