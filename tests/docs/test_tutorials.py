@@ -157,9 +157,7 @@ def _the_shared_addresses_hold(reader: Reader) -> None:
         assert browser.get("/", follow_redirects=True).status_code == 200
         failed = browser.get("/jobs?state=discarded&q=error:bank").text
         assert failed.count("the bank does not answer") >= 10
-        menu = re.findall(
-            r'href="([^"]*)"[^>]*>\s*(?:<svg.*?</svg>)?\s*Retry 10…', failed
-        )[-1]
+        menu = re.findall(r'href="([^"]*)"[^>]*>\s*(?:<svg.*?</svg>)?\s*Retry 10…', failed)[-1]
         assert "10 jobs" in browser.get(menu.replace("&amp;", "&")).text
         (order,) = set(re.findall(r"/jobs/(\d+)\b", browser.get("/jobs?q=args.order:40").text))
         job = browser.get(f"/jobs/{order}").text
