@@ -36,6 +36,8 @@ left. All slots must become free in twice the time, otherwise jobs are too long 
 """
 _AHEAD_LEAST, _AHEAD_MOST = 0.01, 0.03
 """Limits of that time, in seconds: some jobs a fetch, and a delay that nobody notices."""
+_AHEAD_JOBS = 10
+"""Jobs that may wait for each slot: if the client is killed, they have to be rescued."""
 _AVERAGE_OF = 8
 """Fetches whose time counts."""
 _MEASURED_SECONDS = 0.05
@@ -286,7 +288,8 @@ class SlotLedger:
             ahead = max(_AHEAD_LEAST, min(_AHEAD_FETCHES * self._fetch_seconds, _AHEAD_MOST))
             ended = (self._worked - self._counted) / seconds * ahead
             short = 2 * ended >= self.max_workers and now >= self._ahead_from
-            self._ahead = round(ended) if short else 0
+            most = _AHEAD_JOBS * self.max_workers
+            self._ahead = min(round(ended), most) if short else 0
             self._counted, self._counted_at = self._worked, now
         return self._ahead
 
