@@ -107,7 +107,7 @@ class RouteTable:
     def _search(self, scope: Scope, path: str) -> tuple[GuardedRoute, Scope] | None:
         for route in self.near(path) or self._routes:
             # This excludes nearly all routes that do not match.
-            if route.path_regex.match(path):
+            if scope["method"] in (route.methods or ()) and route.path_regex.match(path):
                 match, found = route.matches(scope)
                 if match is Match.FULL:
                     return route, {**found, "route": route}

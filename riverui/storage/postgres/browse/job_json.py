@@ -6,10 +6,11 @@ from riverui.domain.jobs import JobState
 from riverui.domain.values import is_bigint
 from riverui.storage.interface.params import EVERY, JobCursor, JobJsonPage, JobPageParams
 from riverui.storage.interface.sql_blocks import EMPTY, Fragment
+from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.browse.job_list import WHOLE_FINALIZED, JobListPlan, JobListPlans
 from riverui.storage.postgres.browse.job_texts import JOB_LIMITS
 
-_STATES = [state.value for state in JobState]
+_STATES = array_literals.texts([state.value for state in JobState])
 
 
 class JobJson(JobListPlans):
