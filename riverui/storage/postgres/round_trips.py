@@ -11,6 +11,7 @@ import re
 from collections.abc import Generator, Sequence
 from contextlib import suppress
 from enum import Enum
+from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -134,6 +135,7 @@ class ReadSettings(NamedTuple):
         ]
 
 
+@cache
 def can_pipeline() -> bool:
     """Return whether the libpq in use has pipelines, as all from version 14 on do."""
     return capabilities.has_pipeline()

@@ -52,13 +52,16 @@ _PLANS, _SHORT = 256, 500
 a number counts as ten: some 1 MB in all.
 """
 
-_NEAR, _FAR, _FEW_OF_STATES = 2_000, 30_000, 1_000
-"""For lists of some states by id: jobs of any state that are read first, in a third of a
-millisecond; and how many after them, in five, if a page may be among them and the states have more
-than a few jobs, which are read sooner.
+_NEAR, _FAR, _FEW_OF_STATES = 5_000, 30_000, 1_000
+"""For lists of some states by id: jobs of any state that are read first, in half a millisecond; and
+how many after them, in four, if a page may be among them and the states have more than a few jobs,
+which are read sooner.
 """
 _FARTHER = 300_000
 """How many after them if each of the states' jobs would have to be read for its terms."""
+
+_SCANNED = frozenset({Field.KIND, Field.PRIORITY, Field.QUEUE})
+"""The fields whose columns `job_scan_columns` has."""
 
 _TRY = 200
 """Milliseconds for each statement that reads a GIN index."""
@@ -351,6 +354,8 @@ def _whole_scan(choice: _Choice, *, unbounded: bool) -> tuple[Fragment | None, d
             "few_jobs": _FEW_OF_STATES,
             "far_jobs": _FAR if _in_fetching_index(conditions.terms) else _FARTHER,
         }
+        if _SCANNED.issuperset(condition.term.field for condition in conditions.terms):
+            slots["columns"] = Fragment("job_scan_columns")
         return Fragment("job_scan_state_id", **slots), given
     if not choice.by_id and len(states) == 1 and FINALIZED.issuperset(states) and unbounded:
         slots["cursor"] = choice.cursor_slot("job_cursor_finalized")

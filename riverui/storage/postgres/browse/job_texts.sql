@@ -43,8 +43,8 @@ order by j.place;
   first as materialized (
     select j.id
     from (
-      select j.id, j.state, j.attempt, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at, j.priority,
-        j.args, j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags
+      select /* columns: */ j.id, j.state, j.attempt, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at,
+        j.priority, j.args, j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags /* :columns */
       from /* schema */river_job j
       where true /* cursor */
       order by j.id /* desc */
@@ -58,8 +58,8 @@ order by j.place;
     union all
     select j.id
     from (
-      select j.id, j.state, j.attempt, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at, j.priority,
-        j.args, j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags
+      select /* columns: */ j.id, j.state, j.attempt, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at,
+        j.priority, j.args, j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags /* :columns */
       from /* schema */river_job j
       where (select count(*) * :far_jobs::bigint > :near_jobs::bigint * :limit::bigint from first)
         and exists (
@@ -96,6 +96,10 @@ order by j.place;
     limit :limit::bigint + 1
   )
 );
+
+-- part: job_scan_columns (job_scan_state_id.columns)
+-- All that most lists need: each further column costs time in every row that is read.
+j.id, j.state, j.kind, j.priority, j.queue;
 
 -- part: job_text_columns (job_text_get.columns)
 -- Longer values are left out, and listed in the last column. Arrays may have a million elements, in any number of
