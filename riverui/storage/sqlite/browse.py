@@ -56,6 +56,7 @@ _EVERY_ARGS = 10_000_000
 """Most characters of one job's args in an answer: as on Postgres."""
 
 
+_FAILED_AT = "coalesce(attempted_at, scheduled_at) desc, id desc"
 _UNFINISHED = quoted(state for state in JobState if state not in FINALIZED)
 _DISTINCT = """
     with recursive names(name) as (
@@ -235,9 +236,9 @@ class Browse(Queues):
     def queue_failure_list(self, name: str, *, limit: int = 10) -> Sequence[JobListRow]:
         """Return the queue's discarded and retryable jobs, newest attempt first."""
         failed = self._rows(
-            f"select {job_texts.LIST_COLUMNS} from river_job where queue = ?"
-            f" and {in_states(FAILED).sql}"
-            " order by coalesce(attempted_at, scheduled_at) desc, id desc limit ?",
+            f"select {job_texts.LIST_COLUMNS} from river_job where id in (select id from river_job"
+            f" where queue = ? and {in_states(FAILED).sql} order by {_FAILED_AT} limit ?)"
+            f" order by {_FAILED_AT}",
             [name, limit],
         )
         return [job_texts.list_row(row) for row in failed]
@@ -285,11 +286,15 @@ class Browse(Queues):
         by = f"order by {place} {way}, id {way}"
         examined = f"from river_job where {where.sql} {by}"
         if wanted.terms:
-            source = f"(select * {examined} limit ?) where {found.sql} {by}"
+            source = f"from (select * {examined} limit ?) where {found.sql} {by}"
             values = [*where.values, min(params.window, EVERY), *found.values]
         else:
-            source, values = examined.removeprefix("from "), list(where.values)
-        rows = self._rows(f"select {columns} from {source} limit ?", [*values, params.limit + 1])
+            source, values = examined, list(where.values)
+        # Only the ids, as SQLite makes every column of what it sorts.
+        rows = self._rows(
+            f"select {columns} from river_job where id in (select id {source} limit ?) {by}",
+            [*values, params.limit + 1],
+        )
         more = len(rows) > params.limit
         rows = rows[: params.limit]
         searched = None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from riverui.domain.jobs import FINALIZED, WAITING, JobState
+from riverui.domain.json import read_json
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import Field, JobCutoff, JobFilter, JobOrder, Op, Term
 from riverui.storage.sqlite.file import json_text
@@ -35,6 +37,8 @@ _JSON: Mapping[Field, str] = {
     Field.ARGS: json_text("args"),
     Field.METADATA: json_text("metadata"),
 }
+_KEY = re.compile(r"\w+")
+"""Matches a key that a path of SQLite can name."""
 _MAX_NUMBER = 2**63 - 1
 """Largest number of SQLite."""
 
@@ -95,6 +99,30 @@ def terms(filter: JobFilter) -> Condition:
     return all_of([_term(term) for term in filter.terms])
 
 
+def containing(column: str, wanted: str) -> Condition:
+    """Return the condition that a JSON text contains a value, as Postgres's `@>` has it."""
+    leaves = _leaves(read_json(wanted), "$")
+    # SQLite compares what it can: Python is called for the few rows that are left.
+    equal = [f"{column} ->> '{path}' = ? and " for path, _ in leaves]
+    return Condition(
+        f"{''.join(equal)}riverui_contains({column}, ?)", [*(leaf for _, leaf in leaves), wanted]
+    )
+
+
+def _leaves(wanted: object, path: str) -> Sequence[tuple[str, int | str]]:
+    """Return the numbers and texts inside the objects of a JSON value, with their paths."""
+    if isinstance(wanted, dict):
+        return [
+            leaf
+            for key, inner in wanted.items()
+            if _KEY.fullmatch(key)
+            for leaf in _leaves(inner, f'{path}."{key}"')
+        ]
+    if isinstance(wanted, str) or (type(wanted) is int and abs(wanted) <= _MAX_NUMBER):
+        return [(path, wanted)] if path != "$" else []
+    return []
+
+
 def place_of(order: JobOrder, states: Sequence[JobState]) -> str:
     """Return the SQL of a job's time in a list by time; its id in one by id."""
     if order.by_id:
@@ -128,7 +156,7 @@ def _comparison(term: Term, value: int | str | datetime) -> Condition:
     """Return the condition of one value; BadRequest if the field cannot be compared so."""
     field, op = term.field, term.op
     if field in _JSON and op is Op.CONTAINS:
-        return Condition(f"riverui_contains({_JSON[field]}, ?)", [value])
+        return containing(_JSON[field], str(value))
     if field is Field.ERROR and op in (Op.LIKE, Op.EQ):
         op, value = Op.LIKE, f"*{value}*"
     elif field in _TEXTS or field in _ARRAYS:

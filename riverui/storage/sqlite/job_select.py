@@ -11,7 +11,7 @@ from riverui.domain.jobs import JobRow, JobState
 from riverui.errors import BadRequest
 from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.storage.sqlite.file import json_text
-from riverui.storage.sqlite.job_filter import Condition, all_of, in_states
+from riverui.storage.sqlite.job_filter import Condition, all_of, containing, in_states
 from riverui.storage.sqlite.job_rows import STATES
 from riverui.storage.sqlite.statements import Statements, id_list, reads, writes
 from riverui.storage.sqlite.values import stamp
@@ -89,8 +89,7 @@ def _selected(params: JobSelectParams) -> Condition:
         any_tag = f"exists (select 1 from json_each({_TAGS}) where value in {_VALUES})"
         conditions.append(Condition(any_tag, [json.dumps(params.tags_any)]))
     if params.metadata is not None:
-        metadata = json_text("metadata")
-        conditions.append(Condition(f"riverui_contains({metadata}, ?)", [params.metadata]))
+        conditions.append(containing(json_text("metadata"), params.metadata))
     conditions += [_condition(where) for where in params.where]
     return all_of(conditions)
 

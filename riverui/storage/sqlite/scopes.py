@@ -22,9 +22,9 @@ T = TypeVar("T")
 
 Clock = Callable[[], datetime]
 
-_FIRST_WAIT, _LONGEST_WAIT = 0.0005, 0.02
-"""Seconds before the next attempt to write, which double: most transactions take less than a
-millisecond.
+_FIRST_WAIT, _LONGEST_WAIT = 0.0005, 0.003
+"""Seconds before the next attempt to write while another process does, which double: a transaction
+takes a millisecond or two, and who looks too rarely never finds the moment between two of them.
 """
 
 
@@ -198,14 +198,23 @@ class CallersTransaction(Scope):
         self.connection = Connection(raw)
 
     def _run(self, operation: Callable[[], T], *, writes: bool) -> T:
-        """Run an operation, in a transaction that is begun if it was not; undo what it changed if
-        it fails.
+        """Run an operation in the transaction, and undo what it changed if it fails. A transaction
+        is begun if there is none; on a connection that commits each statement it is ended, too.
         """
+        raw = self.connection.raw
         with translated():
-            if not self.connection.raw.in_transaction:
-                self.connection.execute("begin immediate")
-            with savepoint(self.connection):
-                return operation()
+            if raw.in_transaction:
+                with savepoint(self.connection):
+                    return operation()
+            self.connection.execute("begin immediate")
+            try:
+                result = operation()
+            except BaseException:
+                self.connection.execute("rollback")
+                raise
+            if raw.isolation_level is None or getattr(raw, "autocommit", None) is True:
+                self.connection.execute("commit")
+            return result
 
 
 async def turn_of(file: SqliteFile, waiting: Waiting, limits: Limits) -> Future[None]:

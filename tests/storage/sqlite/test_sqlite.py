@@ -243,12 +243,18 @@ async def test_jobs_are_inserted_in_the_callers_transaction(url: str) -> None:
     assert own.in_transaction
     assert len((await client.job_list()).jobs) == 1
     own.commit()
+    # One that commits each statement has inserted it then.
+    each = sqlite3.connect(path, isolation_level=None)
+    sync.insert_tx(each, Mail("each"))
+    assert len((await client.job_list()).jobs) == 3
     with create_engine(url).connect() as connection, Session(connection) as session:
         sync.insert_tx(session, Mail("third"))
-        assert len(sync.job_list().jobs) == 2
+        assert len(sync.job_list().jobs) == 3
         session.commit()
         connection.commit()
-    assert len(sync.job_list().jobs) == 3
+    assert len(sync.job_list().jobs) == 4
+    own.close()
+    each.close()
 
 
 async def test_a_file_that_cannot_be_written_is_told(url: str) -> None:
