@@ -15,6 +15,7 @@ from click.shell_completion import CompletionItem
 from riverui import __version__
 from riverui.cli.bench import bench
 from riverui.cli.completion import completion
+from riverui.cli.copy import copy as copy_command
 from riverui.cli.demo import demo
 from riverui.cli.explain import explain
 from riverui.cli.health import health
@@ -127,6 +128,7 @@ for command in (
     healthcheck,
     demo,
     *COMMANDS,
+    copy_command,
     bench,
     completion,
     doctor,

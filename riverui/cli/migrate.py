@@ -148,12 +148,13 @@ def migrate_get(
     if every == bool(versions):
         raise ConfigError("give either --all or --version")
     chosen: Sequence[int] | Literal["all"] = "all" if every else _numbers("--version", versions)
+    values = choose(flags, environ)
     steps = migration_sql(
-        migrations(),
+        migrations(values.text("database_url")),
         line,
         chosen,
         "up" if up else "down",
-        choose(flags, environ).text("schema") or None,
+        values.text("schema") or None,
         _numbers("--exclude-version", excluded),
     )
     click.echo("\n\n".join(_titled(step, line) for step in steps))

@@ -53,8 +53,8 @@ SETTINGS = (
         metavar="URL",
         secret=True,
         help=(
-            "postgres://user:password@host/database. Without it, libpq's PGHOST, PGDATABASE, … are"
-            " used."
+            "postgres://user:password@host/database, or sqlite:///jobs.db. Without it, libpq's"
+            " PGHOST, PGDATABASE, … are used."
         ),
     ),
     Setting(

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
+import pytest
+
 from riverui.domain.jobs import JobState, state_bits
+from riverui.errors import DatabaseError
 from riverui.storage.interface import Driver
-from riverui.storage.interface.engine_params import JobDeleteBeforeParams, JobRescueParams
-from tests.contract.seeds import NOW, ended, insert, job, row_of, running, state_of
+from riverui.storage.interface.engine_params import (
+    JobDeleteBeforeParams,
+    JobRescueParams,
+    JobSelectParams,
+)
+from tests.contract.seeds import ENDS, NOW, ended, insert, job, row_of, running, state_of
 
 HOUR = timedelta(hours=1)
 ERROR = '{"at": "2026-11-21T09:00:00Z", "attempt": 1, "error": "stuck", "trace": ""}'
@@ -109,3 +117,35 @@ async def test_some_queues_and_ids_are_left_alone(driver: Driver) -> None:
         assert await executor.work.delete_before(params) == 1
         assert await executor.jobs.row_get(deleted) is None
         assert await executor.jobs.row_get(archive) is not None
+
+
+async def test_whole_jobs_and_queues_are_restored(driver: Driver) -> None:
+    key = bytes(range(32))
+    given = job(
+        args='{"n": 9007199254740993}', metadata='{"a": "ü"}', tags=("x", 'y"'), unique_key=key,
+        unique_states=state_bits([JobState.AVAILABLE]),
+    )  # fmt: skip
+    await insert(driver, given)
+    await running(driver, job("runs"))
+    for state in (*ENDS, JobState.RETRYABLE):
+        await ended(driver, state, job(f"is_{state}"))
+    async with driver.transaction() as transaction:
+        await transaction.queues.upsert("q", now=NOW)
+        await transaction.queues.pause("q")
+        queues = await transaction.queues.row_list()
+        rows = await transaction.jobs.row_list(JobSelectParams())
+        copies = [
+            row._replace(id=row.id + 1_000, unique_key=row.unique_key and b"2") for row in rows
+        ]
+        await transaction.jobs.restore_many(copies)
+        await transaction.queues.restore_many([replace(queues[0], name="r"), queues[0]])
+        restored = await transaction.jobs.row_list(JobSelectParams(after=(None, 1_000)))
+        assert list(restored) == copies
+        assert [replace(row, name="q") for row in await transaction.queues.row_list()] == [
+            *queues, *queues,
+        ]  # fmt: skip
+    (later,) = await insert(driver, job())
+    assert later > copies[-1].id
+    with pytest.raises(DatabaseError):
+        async with driver.transaction() as transaction:
+            await transaction.jobs.restore_many(copies[:1])

@@ -51,6 +51,12 @@ class Jobs(Protocol):
         """
         ...
 
+    async def restore_many(self, rows: Sequence[JobRow]) -> None:
+        """Insert whole jobs as they are, with their ids, without notifying; DatabaseError if an id
+        or a unique key is taken. Later jobs get higher ids.
+        """
+        ...
+
     async def get(self, id: int, *, cut: int = 200_000, lean: bool = False) -> JobShowRow | None:
         """Return one job, its long texts cut to `cut` characters (logs keep their end), or None.
 

@@ -112,6 +112,10 @@ class Queues(Protocol):
         """Return the rows of those of the queues that have one, in any order."""
         ...
 
+    async def restore_many(self, rows: Sequence[QueueRow]) -> None:
+        """Write whole rows of queues as they are, in place of those with the same names."""
+        ...
+
     async def with_available_list(self, names: Sequence[str]) -> Collection[str]:
         """Return those of the queues that have an available job, of any kind."""
         ...

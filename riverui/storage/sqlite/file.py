@@ -78,6 +78,7 @@ class SqliteFile:
         self._create = create
         self._path = path
         self._idle: list[Connection] = []
+        self._inherited: list[Connection] = []
         self._listeners: set[Callable[[], None]] = set()
         self._lock = threading.Lock()
         self._process = os.getpid()
@@ -137,7 +138,8 @@ class SqliteFile:
     def _look_for_fork(self) -> None:
         """In a forked process, forget what is its parent's: not even closing it would do."""
         if self._process != os.getpid():
-            self._idle, self._threads, self._process = [], None, os.getpid()
+            self._inherited, self._idle = self._idle, []
+            self._threads, self._process = None, os.getpid()
             self.turns = Turns()
 
     def _open(self, path: str) -> Connection:
@@ -157,12 +159,18 @@ class SqliteFile:
 
     def _temporary(self) -> str:
         folder = tempfile.mkdtemp(prefix="riverui-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        weakref.finalize(self, _remove, folder, os.getpid())
         path = str(Path(folder, "jobs.db"))
         connection = self._open(path)
         self._create(connection.raw)
         self._idle.append(connection)
         return path
+
+
+def _remove(folder: str, process: int) -> None:
+    """Remove the folder of a temporary file, but not in a forked process."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def read_json_as_text(raw: sqlite3.Connection) -> None:

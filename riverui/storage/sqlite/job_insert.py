@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
+from riverui.domain.jobs import JobRow
+from riverui.domain.time import rfc3339_nano
 from riverui.domain.values import MAX_SMALLINT
 from riverui.storage.interface.engine_params import (
     InsertResult,
@@ -26,6 +30,12 @@ _INSERT = (
     "insert into river_job (args, created_at, kind, max_attempts, metadata, priority, queue,"
     " scheduled_at, state, tags, unique_key, unique_states)"
     " values (jsonb(?), ?, ?, ?, jsonb(?), ?, ?, ?, ?, jsonb(?), ?, ?)"
+)
+_RESTORE = (
+    "insert into river_job (id, state, attempt, max_attempts, attempted_at, created_at,"
+    " finalized_at, scheduled_at, priority, args, attempted_by, errors, kind, metadata, queue,"
+    " tags, unique_key, unique_states) values (?, ?, ?, ?, ?, ?, ?, ?, ?, jsonb(?), jsonb(?),"
+    " jsonb(?), ?, jsonb(?), ?, jsonb(?), ?, ?)"
 )
 _INSERT_UNIQUE = f"{_INSERT} on conflict do nothing returning id"
 
@@ -63,6 +73,11 @@ class JobInsert(Statements):
                     raise unique_conflict(params)
         self._notify("river_insert", *({"queue": queue} for queue in notify))
         return len(jobs)
+
+    @writes
+    def job_restore_many(self, rows: Sequence[JobRow]) -> None:
+        """Insert whole jobs with their ids."""
+        self._scope.connection.execute_many(_RESTORE, [_whole(row) for row in rows])
 
     def _insert(self, jobs: Sequence[JobInsertParams]) -> Sequence[int]:
         """Insert jobs without unique keys and return their ids."""
@@ -109,3 +124,18 @@ def _values(params: JobInsertParams) -> tuple[Any, ...]:
         key,
         bits or None,
     )
+
+
+def _whole(row: JobRow) -> tuple[Any, ...]:
+    """Return the parameters of `_RESTORE`."""
+    errors = [
+        {**asdict(error), "at": None if error.at is None else rfc3339_nano(error.at)}
+        for error in row.errors
+    ]
+    texts = {
+        "attempted_by": written(row.attempted_by) if row.attempted_by else None,
+        "errors": written(errors) if errors else None,
+        "tags": written(row.tags),
+    }
+    values = ({**row._asdict(), **texts}).values()
+    return tuple(stamp(value) if isinstance(value, datetime) else value for value in values)

@@ -13,7 +13,14 @@ from riverui.domain.queues import ALL_QUEUES, NO_REASON, PAUSE_KEY, QueueRow, Re
 from riverui.errors import NotFound
 from riverui.storage.sqlite.file import json_text
 from riverui.storage.sqlite.statements import Statements, reads, writes
-from riverui.storage.sqlite.values import checked_json, checked_text, instant, stamp, written
+from riverui.storage.sqlite.values import (
+    checked_json,
+    checked_text,
+    instant,
+    stamp,
+    stamp_or_none,
+    written,
+)
 
 QUEUE_COLUMNS = f"name, +created_at, {json_text('metadata')}, +paused_at, +updated_at"
 """The columns of `queue_row`."""
@@ -67,6 +74,24 @@ class Queues(Statements):
             "delete from river_queue where name in (select name from river_queue"
             " where updated_at < ? order by name limit ?) returning name",
             [stamp(updated_before), limit],
+        )
+
+    @writes
+    def queue_restore_many(self, rows: Sequence[QueueRow]) -> None:
+        """Write whole rows of queues as they are."""
+        self._scope.connection.execute_many(
+            "insert or replace into river_queue (name, created_at, metadata, paused_at, updated_at)"
+            " values (?, ?, jsonb(?), ?, ?)",
+            [
+                (
+                    row.name,
+                    stamp_or_none(row.created_at),
+                    row.metadata.text,
+                    stamp_or_none(row.paused_at),
+                    stamp_or_none(row.updated_at),
+                )
+                for row in rows
+            ],
         )
 
     @writes

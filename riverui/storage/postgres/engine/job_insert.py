@@ -9,7 +9,7 @@ from itertools import repeat
 from typing import Any
 
 from riverui.domain.jobs import STATE_BITS, JobRow, JobState
-from riverui.domain.time import FIRST, LAST
+from riverui.domain.time import FIRST, LAST, rfc3339_nano
 from riverui.domain.values import MAX_SMALLINT
 from riverui.errors import UniqueConflict
 from riverui.storage.interface import insert_rows
@@ -112,6 +112,12 @@ class JobInsert(Part):
             await self._sql.rows("notify_many", values)
         return len(jobs)
 
+    async def restore_many(self, rows: Sequence[JobRow]) -> None:
+        """Insert whole jobs with their ids, in two statements."""
+        texts = array_literals.texts([_encode(_whole(row)) for row in rows])
+        await self._sql.rows("job_restore_many", {"jobs": texts})
+        await self._sql.rows("job_restore_sequence")
+
     async def _insert(
         self,
         given: Mapping[str, Sequence[Any]],
@@ -152,6 +158,24 @@ class JobInsert(Part):
 def insert_payload(queue: str) -> str:
     """Return the notification on `river_insert` for one queue."""
     return _encode({"queue": queue})
+
+
+def _whole(row: JobRow) -> Mapping[str, Any]:
+    """Return a job for `job_restore_many`."""
+    whole = row._asdict()
+    for name in ("attempted_at", "created_at", "finalized_at", "scheduled_at"):
+        whole[name] = None if whole[name] is None else whole[name].isoformat()
+    whole["errors"] = [
+        {
+            "at": None if error.at is None else rfc3339_nano(error.at),
+            "attempt": error.attempt,
+            "error": error.error,
+            "trace": error.trace,
+        }
+        for error in row.errors
+    ]
+    whole["unique_key"] = None if row.unique_key is None else row.unique_key.hex()
+    return whole
 
 
 def _first_of_each(jobs: Sequence[JobInsertParams]) -> tuple[list[JobInsertParams], list[int]]:

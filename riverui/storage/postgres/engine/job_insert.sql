@@ -121,3 +121,28 @@ copy /* schema */river_job (
   args, created_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags
   /* unique_columns: */, unique_key, unique_states /* :unique_columns */
 ) from stdin;
+
+-- name: job_restore_many
+-- Whole jobs, as JSON. Args and metadata are text in it, so that their numbers stay exact.
+insert into /* schema */river_job (
+  id, args, attempt, attempted_at, attempted_by, created_at, errors, finalized_at, kind, max_attempts, metadata,
+  priority, queue, scheduled_at, state, tags, unique_key, unique_states
+)
+select (r.job ->> 'id')::bigint, (r.job ->> 'args')::jsonb, (r.job ->> 'attempt')::smallint,
+  (r.job ->> 'attempted_at')::timestamptz,
+  (select array_agg(n.name order by n.place)
+    from jsonb_array_elements_text(r.job -> 'attempted_by') with ordinality as n (name, place)),
+  (r.job ->> 'created_at')::timestamptz,
+  (select array_agg(e.error order by e.place)
+    from jsonb_array_elements(r.job -> 'errors') with ordinality as e (error, place)),
+  (r.job ->> 'finalized_at')::timestamptz, r.job ->> 'kind', (r.job ->> 'max_attempts')::smallint,
+  (r.job ->> 'metadata')::jsonb, (r.job ->> 'priority')::smallint, r.job ->> 'queue',
+  (r.job ->> 'scheduled_at')::timestamptz, (r.job ->> 'state')::/* schema */river_job_state,
+  array(select jsonb_array_elements_text(r.job -> 'tags')), decode(r.job ->> 'unique_key', 'hex'),
+  (r.job ->> 'unique_states')::int::bit(8)
+from (select t.text::jsonb as job from unnest(:jobs::text[]) as t (text)) r;
+
+-- name: job_restore_sequence
+select setval(
+  pg_get_serial_sequence('/* schema */river_job', 'id'), (select max(j.id) from /* schema */river_job j)
+);

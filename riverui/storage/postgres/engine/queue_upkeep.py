@@ -35,3 +35,14 @@ class QueueUpkeep(Part):
             "queue_delete_expired", {"updated_before": updated_before, "limit": limit}
         )
         return sorted(rows.values())
+
+    async def restore_many(self, rows: Sequence[QueueRow]) -> None:
+        """Write whole rows of queues as they are."""
+        values = {
+            "names": [row.name for row in rows],
+            "created_at": [row.created_at for row in rows],
+            "metadata": [row.metadata.text for row in rows],
+            "paused_at": [row.paused_at for row in rows],
+            "updated_at": [row.updated_at for row in rows],
+        }
+        await self._sql.rows("queue_restore_many", values)

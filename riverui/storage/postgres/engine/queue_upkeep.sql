@@ -36,3 +36,13 @@ where q.name in (
   limit :limit::bigint
 ) and q.updated_at < :updated_before::timestamptz
 returning q.name;
+
+-- name: queue_restore_many
+insert into /* schema */river_queue (name, created_at, metadata, paused_at, updated_at)
+select n.name, n.created_at, n.metadata::jsonb, n.paused_at, n.updated_at
+from unnest(
+  :names::text[], :created_at::timestamptz[], :metadata::text[], :paused_at::timestamptz[], :updated_at::timestamptz[]
+) as n (name, created_at, metadata, paused_at, updated_at)
+order by n.name
+on conflict (name) do update set created_at = excluded.created_at, metadata = excluded.metadata,
+  paused_at = excluded.paused_at, updated_at = excluded.updated_at;
