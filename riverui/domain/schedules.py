@@ -78,7 +78,8 @@ class CronSchedule:
     lists), or `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`, `@annually`, or
     `@every 1h30m`. A time zone may precede it: `CRON_TZ=Europe/Berlin 0 9 * * mon-fri`. If both
     days are restricted, one match is enough. A local time that a clock change skips is skipped, one
-    that it repeats occurs twice. Sunday is 0. Raises ConfigError for anything else.
+    that it repeats occurs twice; a date that does not exist, such as 30 February, never comes.
+    Sunday is 0. Raises ConfigError for anything else.
     """
 
     __slots__ = ("every", "expression", "text", "zone")
@@ -120,7 +121,8 @@ class CronSchedule:
                 if change is None:
                     return found
                 begin, at = change, change - timedelta(seconds=1)
-        except (OverflowError, StopIteration):
+        except (CronSimError, OverflowError, StopIteration):
+            # CronSim rejects days that do not exist, such as 30 February.
             return NEVER
 
 
@@ -193,18 +195,9 @@ def _expression(words: list[str], text: str) -> str:
             f"“{text}” is not a schedule: a cron expression has five fields, not {len(words)}."
         )
     try:
-        expression = " ".join(
-            _field(word, field) for word, field in zip(words, _FIELDS, strict=True)
-        )
+        return " ".join(_field(word, field) for word, field in zip(words, _FIELDS, strict=True))
     except ValueError as error:
         raise ConfigError(f"“{text}” is not a schedule: {error}.") from None
-    try:
-        CronSim(expression, datetime(2000, 1, 1))  # noqa: DTZ001 (cronsim's own arithmetic, without zones)
-    except CronSimError:
-        raise ConfigError(
-            f"“{text}” is not a schedule: no such day exists in these months."
-        ) from None
-    return expression
 
 
 def _field(word: str, field: _Field) -> str:

@@ -30,7 +30,6 @@ from riverui import (
 from riverui.domain.retries import retry_delay
 from riverui.domain.schedules import NEVER
 from riverui.domain.time import rfc3339_nano
-from riverui.engine.args.gojson import compact
 from riverui.engine.args.unique import unique_args, unique_key, uniqueness
 from riverui.errors import QueueAlreadyAdded
 from riverui.storage.connect import migrations
@@ -528,7 +527,7 @@ async def tx_rollback(adapter: Adapter, _: Nothing, tx: psycopg.AsyncConnection[
 
 @method(UniqueKey)
 async def unique_key_(adapter: Adapter, params: UniqueKey, _: Any) -> dict[str, Any]:
-    options, encoded = params.options, compact(bytes(params.args).decode())
+    options, encoded = params.options, bytes(params.args).decode()
     unique = uniqueness(
         UniqueOpts(
             by_args=options.by_args,

@@ -90,13 +90,23 @@ class Side:
 
     def begin(self, method: str, **params: Any) -> None:
         """Send a request without waiting for its answer, which `finish` returns."""
-        request = {"id": next(self._ids), "jsonrpc": "2.0", "method": method, "params": params}
-        _open(self._process.stdin).write(json.dumps(request).encode() + b"\n")
-        _open(self._process.stdin).flush()
+        self._send(method, json.dumps(params))
         if method == "tx_begin":
             self._handles.add(params["handle"])
         elif method in ("tx_commit", "tx_rollback"):
             self._handles.discard(params["handle"])
+
+    def _send(self, method: str, params: str) -> None:
+        request = json.dumps({"id": next(self._ids), "jsonrpc": "2.0", "method": method})
+        _open(self._process.stdin).write(f'{request[:-1]}, "params": {params}}}\n'.encode())
+        _open(self._process.stdin).flush()
+
+    def call_with_text(self, method: str, params: str) -> Any:
+        """Return the result of a request whose parameters are JSON text, with numbers as they
+        are.
+        """
+        self._send(method, params)
+        return self.finish()
 
     def finish(self) -> Any:
         """Return the result of the oldest request without one."""

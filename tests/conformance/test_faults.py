@@ -13,7 +13,8 @@ from tests.storage.tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.interop
 
-_POLLS_SELDOM = 60_000  # milliseconds: longer than any test
+_POLLS_SELDOM = 60_000
+"""Milliseconds: only a notification wakes the worker."""
 _RESCUED = "Stuck job rescued by JobRescuer"
 
 

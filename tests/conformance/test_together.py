@@ -14,7 +14,8 @@ from tests.conformance.sides import Listening, Pair, Side, until
 
 pytestmark = pytest.mark.interop
 
-_POLLS_SELDOM = 60_000  # milliseconds: longer than any test
+_POLLS_SELDOM = 60_000
+"""Milliseconds: only a notification wakes the worker."""
 _PERIODIC = "conformance-periodic"
 
 
