@@ -171,6 +171,25 @@ def test_rivals_are_the_releases_that_the_documents_name() -> None:
             assert version == expected, (program.parent.name, module)
 
 
+def test_the_scenarios_of_rivers_conformance_suite_have_their_tests() -> None:
+    told = text("docs/compare/conformance.md")
+    results = dict(re.findall(r"^\| `(\w+)` \| ([\w ]+) \|", told, re.MULTILINE))
+    count = {result: [*results.values()].count(result) for result in set(results.values())}
+    assert (
+        f"Of {len(results)} scenarios {count['same']} give the same as in Go,"
+        f" {count['partly']} does except for one assertion, {count['differs']} differs,"
+        f" and {count['not run']} are not run."
+    ) in " ".join(told.split())
+    tests = {
+        name.removeprefix("test_")
+        for path in ROOT.glob("tests/conformance/test_*.py")
+        for name in _test_names(path)
+    }
+    run = {name for name, result in results.items() if result != "not run"}
+    assert run <= tests, run - tests
+    assert tests.isdisjoint(results.keys() - run)
+
+
 def test_the_tests_that_prove_the_behaviour_of_pro_exist() -> None:
     told = text("docs/reference/pro.md")
     named = re.findall(r"`(tests/[^`:]+\.py)::([^`]+)`", told)
