@@ -175,7 +175,9 @@ class Adapter:
         """Begin a transaction."""
         if handle in self.transactions:
             raise Refused(Code.REJECTED, f"the transaction {handle!r} is open already")
-        self.transactions[handle] = await psycopg.AsyncConnection.connect(self._url)
+        connection = self.transactions[handle] = await psycopg.AsyncConnection.connect(self._url)
+        # psycopg begins with the first statement, and `now()` would be that late.
+        await connection.execute("select 1")
 
     def transaction(self, handle: str) -> psycopg.AsyncConnection[Any]:
         """Return an open transaction."""
