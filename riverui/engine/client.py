@@ -164,7 +164,7 @@ class Client(InsertMethods, AdminMethods, ResultMethods, DeprecatedMethods):
     def running_by_queue(self) -> dict[str, int]:
         """How many jobs of each queue the client is working."""
         producers = self.runtime.producers if self.runtime else {}
-        return {name: producer.slots.running for name, producer in producers.items()}
+        return {name: producer.slots.working for name, producer in producers.items()}
 
     @property
     def slots_by_queue(self) -> dict[str, int]:

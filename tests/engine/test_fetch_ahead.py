@@ -121,8 +121,9 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_short_jobs_wait_for_slots_and_never_run_without(play: Playground) -> None:
     backlog = Backlog(play)
     await backlog.start(1_000)
-    await play.until(lambda: bool(backlog.waiting))
+    await play.until(lambda: bool(backlog.waiting) and not backlog.slots.beginning)
     assert backlog.slots.usage == (SLOTS, SLOTS)
+    assert play.client.running_by_queue == {"default": SLOTS}
     await play.until(lambda: len(backlog.worker.begun) == 1_000 and not backlog.slots.running)
     assert backlog.worker.most == SLOTS
     assert set(backlog.worker.begun.values()) == {1}

@@ -141,10 +141,15 @@ class SlotLedger:
         return self.max_workers, min(self.running - self._sharing, self.max_workers)
 
     @property
+    def working(self) -> int:
+        """Attempts that are not over, without those that wait for a slot."""
+        return self.running - len(self._waiting)
+
+    @property
     def counts(self) -> JobCounts:
         """Return how many attempts have ended, are running, and are stuck."""
         stuck = sum(attempt.stuck for attempt in self.attempts.values())
-        return JobCounts(worked=self._worked, running=self.running, stuck=stuck)
+        return JobCounts(worked=self._worked, running=self.working, stuck=stuck)
 
     @property
     def expecting(self) -> bool:
