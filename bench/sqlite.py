@@ -73,7 +73,7 @@ async def river(file: str) -> Rates:
     program = build("sqlite")
 
     def run(*command: object) -> float:
-        words = [program, file, *map(str, command)]
+        words = [str(program), file, *map(str, command)]
         return float(subprocess.run(words, capture_output=True, check=True).stdout or 1)
 
     run("migrate")

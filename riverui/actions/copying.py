@@ -48,7 +48,9 @@ async def copy_all(
 
     BadRequest if the target has jobs, unless `resume` continues a copy that was interrupted.
     """
-    place = await _resumed(source, target) if resume else await _empty(target)
+    if not resume:
+        await _empty(target)
+    place = await _resumed(source, target) if resume else None
     number = 0
     while True:
         params = JobSelectParams(limit=_AT_ONCE, after=None if place is None else (None, place))
