@@ -298,7 +298,7 @@ class Browse(Queues):
         more = len(rows) > params.limit
         rows = rows[: params.limit]
         searched = None
-        if wanted.terms and not more:
+        if wanted.terms and not more and params.window < EVERY:
             searched = self._searched(
                 params, f"select id, {place}, +created_at {examined}", where.values
             )
