@@ -122,13 +122,14 @@ async def test_some_queues_and_ids_are_left_alone(driver: Driver) -> None:
 async def test_whole_jobs_and_queues_are_restored(driver: Driver) -> None:
     key = bytes(range(32))
     given = job(
-        args='{"n": 9007199254740993}', metadata='{"a": "ü"}', tags=("x", 'y"'), unique_key=key,
+        args='{"n": 9007199254740993}', metadata='{"a": "ü"}', queue="waits", tags=("x", 'y"'),
+        unique_key=key,
         unique_states=state_bits([JobState.AVAILABLE]),
     )  # fmt: skip
     await insert(driver, given)
     await running(driver, job("runs"))
     for state in (*ENDS, JobState.RETRYABLE):
-        await ended(driver, state, job(f"is_{state}"))
+        await ended(driver, state, job(f"is_{state}", queue="ends"))
     async with driver.transaction() as transaction:
         await transaction.queues.upsert("q", now=NOW)
         await transaction.queues.pause("q")
