@@ -630,12 +630,12 @@ def _api_cases() -> dict[str, Case]:
                 )
             ),
             {FETCHING, PKEY},
-            5_000,
+            6_000,
         ),
         "api list in JSON": (_whole(json, done), {FINALIZED}, 300),
         "api list in JSON, by kind": (_whole(json, done, retired), {FINALIZED, KIND}, 20_000),
         "api list in JSON, by tag": (_whole(json, done, tagged), {FINALIZED}, ROWS),
-        "api list in JSON, by id": (_whole(json, waits, after=behind), {FETCHING, PKEY}, 5_000),
+        "api list in JSON, by id": (_whole(json, waits, after=behind), {FETCHING, PKEY}, 6_000),
         "api list in JSON, by id to the end": (
             _whole(json, waits, retired, after=behind),
             {FETCHING, KIND, PKEY},
@@ -643,6 +643,7 @@ def _api_cases() -> dict[str, Case]:
         ),
         "api list, by tag": (_whole("text_list", done, tagged), {FINALIZED, PKEY}, ROWS),
         "api job": (lambda x: x.jobs.text_get(5), {PKEY}, 1),
+        "restore jobs": (lambda x: x.jobs.restore_many([]), {PKEY}, 1),
         "api job in JSON": (lambda x: x.jobs.json_get(5), {PKEY}, 1),
         "api kinds": (lambda x: x.jobs.kind_list(), {KIND}, 100),
         "api queues": (lambda x: x.queues.count_list(cap=1000, limit=100), {FETCHING}, 20_000),

@@ -262,13 +262,15 @@ def test_every_statement_is_complete(database_url: str) -> None:
 
 
 def test_only_sql_files_hold_sql() -> None:
-    """Statements live in .sql files; Python only has the words of transactions."""
+    """Statements live in .sql files; Python only has the words of transactions. SQLite's driver has
+    its short ones in its operations.
+    """
     pattern = re.compile(
         r"\b(select|insert into|update|delete from)\b.*\b(from|values|set|where)\b", re.IGNORECASE
     )
     allowed = {"listener.py"}
     for file in PACKAGE.rglob("*.py"):
-        if "demo" in file.parts or file.name in allowed:
+        if {"demo", "sqlite"}.intersection(file.parts) or file.name in allowed:
             continue
         code = re.sub(r'""".*?"""|#.*', "", file.read_text(), flags=re.DOTALL)
         strings = re.findall(r'b?"([^"\n]*)"', code)
