@@ -50,7 +50,7 @@ def test_a_skipped_duplicate_keeps_its_kind(pair: Pair) -> None:
     """Unique without the kind: the job that is there already may have another one."""
     for first, second in pair.directions:
         pair.reset()
-        opts = {"unique": {"by_args": True, "exclude_kind": True}}
+        opts: dict[str, Any] = {"unique": {"by_args": True, "exclude_kind": True}}
         there = first.insert("same", **opts)
         pair.execute("update river_job set kind = 'another' where id = %s", there["id"])
         there = first.get(there["id"])
@@ -76,7 +76,7 @@ def test_due_retries_of_unique_jobs(pair: Pair) -> None:
             ("second", "duplicate"),
             ("plain", "plain"),
         ):
-            unique = {} if name == "plain" else {"unique": _UNIQUE_BUT_RETRYABLE}
+            unique: dict[str, Any] = {} if name == "plain" else {"unique": _UNIQUE_BUT_RETRYABLE}
             jobs[name] = pair.go.insert(message, queue="not_worked", **unique)
             pair.execute(
                 "update river_job set state = 'retryable', attempt = 1 where id = %s",
