@@ -160,7 +160,7 @@ async def test_queues_that_go_serves(page: httpx2.AsyncClient, start_worker: Sta
         await go.ask("pause", queue="second")
         await go.wait("queue_paused", queue="second")
         text = await _text(page, "/queues")
-        assert re.search(r"\bdefault\W+active\b.*\bsecond\W+paused\b", text)
+        assert re.search(r"\bsecond\W+paused\b.*\bResume\b.*\bdefault\b.*\bPause\b", text)
         assert "Resume" in await _text(page, "/queues/second")
         about = await _text(page, "/about")
         assert go.client_id in about  # it leads: nobody else is there
