@@ -166,7 +166,9 @@ async def test_one_that_ends_lets_go_at_once(
     await reach(other, lambda found: found.processed)
     await one.close()
     found = await reach(other, lambda found: True)
-    assert (found.status, found.waiting, found.ended_at) == ("running", True, None)
+    # The other may have seen that already.
+    assert found.waiting or found.holder == "dashboard 2"
+    assert (found.status, found.ended_at) == ("running", None)
     other.watch()
     found = await reach(other, lambda found: found.ended_at)
     assert (found.status, found.changed, found.waiting) == (DONE, 1_500, False)
