@@ -56,6 +56,12 @@ def test_everything_that_is_public_can_be_imported_at_once() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
+def test_a_client_of_postgres_does_not_load_sqlite() -> None:
+    code = "import sys; from riverui import Client, connect; print('sqlite3' in sys.modules)"
+    output = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert output == "False\n"
+
+
 def test_a_client_offers_what_programs_use() -> None:
     offered = {name for name in dir(Client(SECRET)) if not name.startswith("__")}
     assert offered >= {

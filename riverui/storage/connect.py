@@ -155,7 +155,7 @@ def migrations(url: str | None = None) -> MigrationSource:
     database.
     """
     if sqlite.is_url(url):
-        return sqlite.SOURCE
+        return sqlite.migrations()
     return MIGRATIONS
 
 

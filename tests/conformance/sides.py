@@ -256,6 +256,16 @@ class Pair:
         (value,) = row.values()
         return value
 
+    def waits_for_lock(self, side: Side) -> bool:
+        """Return whether a statement of a side waits for a lock."""
+        return bool(
+            self.value(
+                "select count(*) from pg_stat_activity where application_name = %s"
+                " and state = 'active' and wait_event_type = 'Lock'",
+                side.application,
+            )
+        )
+
     def reset(self) -> None:
         """Empty the tables."""
         for side in self:

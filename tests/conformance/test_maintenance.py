@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.conformance.sides import Pair, Side, until
+from tests.conformance.sides import Pair, until
 
 pytestmark = pytest.mark.interop
 
@@ -43,16 +43,6 @@ def _raw(pair: Pair, kind: str, state: str, *, ago: str, attempted: bool = False
 
 def _ids(pair: Pair, where: str = "true") -> set[int]:
     return {row["id"] for row in pair.execute(f"select id from river_job where {where}")}
-
-
-def _waits_for_lock(pair: Pair, side: Side) -> bool:
-    return bool(
-        pair.value(
-            "select count(*) from pg_stat_activity where application_name = %s"
-            " and state = 'active' and wait_event_type = 'Lock'",
-            side.application,
-        )
-    )
 
 
 def test_maintenance_job_cleaner_retention(pair: Pair) -> None:
@@ -147,7 +137,7 @@ def test_maintenance_rescuer_stale_selection(pair: Pair, other: psycopg.Connecti
         side.start(rescue_after_ms=60_000, **_IDLE)
 
         def reached() -> bool:
-            return _waits_for_lock(pair, side) or pair.go.get(stuck)["state"] == "discarded"  # noqa: B023
+            return pair.waits_for_lock(side) or pair.go.get(stuck)["state"] == "discarded"  # noqa: B023
 
         until(reached, "the rescuer's round")
         other.execute(
@@ -201,7 +191,7 @@ def test_leadership_renewal_under_slow_maintenance(
         job_id = _raw(pair, "conformance_echo", "completed", ago="48 hours")
         other.execute("select from river_job where id = %s for update", [job_id])
         side.start(**_IDLE)
-        until(lambda: _waits_for_lock(pair, side), "the cleaner's wait")  # noqa: B023
+        until(lambda: pair.waits_for_lock(side), "the cleaner's wait")  # noqa: B023
         term = pair.leader_but()
         expires_at = term["expires_at"]
         for renewal in range(2):
@@ -209,7 +199,7 @@ def test_leadership_renewal_under_slow_maintenance(
             row = pair.leader_but()
             assert row["elected_at"] == term["elected_at"]
             expires_at = row["expires_at"]
-            assert renewal or _waits_for_lock(pair, side)
+            assert renewal or pair.waits_for_lock(side)
         other.rollback()
         side.call("stop")
 

@@ -415,7 +415,7 @@ def test_cross_language_unique_conflict(pair: Pair) -> None:
             loser.call("tx_begin", handle="loser")
             won = winner.call("tx_insert", handle="winner", job=job)
             loser.begin("tx_insert", handle="loser", job=job)
-            until(lambda side=loser: _waits_for_lock(pair, side), "the loser's wait")  # type: ignore[misc]
+            until(lambda side=loser: pair.waits_for_lock(side), "the loser's wait")  # type: ignore[misc]
             winner.call("tx_commit", handle="winner")
             assert loser.finish() == won
             loser.call("tx_commit", handle="loser")
@@ -424,16 +424,6 @@ def test_cross_language_unique_conflict(pair: Pair) -> None:
     pair.reset()
     unique: dict[str, Any] = {"unique": {"by_args": True}}
     assert pair.go.insert("same", **unique) == pair.ours.insert("same", **unique)
-
-
-def _waits_for_lock(pair: Pair, side: Side) -> bool:
-    return bool(
-        pair.value(
-            "select count(*) from pg_stat_activity where application_name = %s"
-            " and state = 'active' and wait_event_type = 'Lock'",
-            side.application,
-        )
-    )
 
 
 def test_unique_column_bytes(pair: Pair) -> None:

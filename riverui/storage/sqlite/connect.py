@@ -1,17 +1,17 @@
-"""Makes SQLite drivers from URLs."""
+"""Makes SQLite drivers from URLs; only then are they imported, as most programs use Postgres."""
 
 from __future__ import annotations
 
 import re
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 from urllib.parse import unquote
 
 from riverui.errors import ConfigError
 from riverui.storage.options import ConnectOptions
-from riverui.storage.sqlite.driver import SqliteDriver
-from riverui.storage.sqlite.migrations import SOURCE
 
-__all__ = ["SOURCE", "connect", "is_url"]
+if TYPE_CHECKING:
+    from riverui.storage.interface import MigrationSource
+    from riverui.storage.sqlite.driver import SqliteDriver
 
 _URL = re.compile(r"sqlite(?:\+\w+)?:(?://)?", re.IGNORECASE)
 """Matches the beginning of a URL; SQLAlchemy's may name the driver."""
@@ -24,6 +24,8 @@ def is_url(database: object) -> TypeGuard[str]:
 
 def connect(url: str, options: ConnectOptions) -> SqliteDriver:
     """Return a driver that opens the file at first use; ConfigError for a URL that cannot work."""
+    from riverui.storage.sqlite.driver import SqliteDriver
+
     path = _URL.sub("", url, count=1)
     if "?" in path or "#" in path:
         raise ConfigError("A SQLite URL has no parameters: sqlite:///jobs.db.")
@@ -32,3 +34,10 @@ def connect(url: str, options: ConnectOptions) -> SqliteDriver:
     # As in SQLAlchemy, the first slash only ends the empty host.
     path = unquote(path.removeprefix("/"))
     return SqliteDriver(None if path in ("", ":memory:") else path, options)
+
+
+def migrations() -> MigrationSource:
+    """Return the migrations that the drivers run."""
+    from riverui.storage.sqlite.migrations import SOURCE
+
+    return SOURCE
