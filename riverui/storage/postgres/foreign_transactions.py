@@ -1,7 +1,6 @@
 """Finds the connection of a transaction that the host program has begun.
 
-The kinds are known by the packages of their classes. This module imports neither SQLAlchemy,
-Django, psycopg2 nor asyncpg: a caller that passes one of their objects has imported it.
+This module imports neither SQLAlchemy, Django, psycopg2 nor asyncpg.
 """
 
 from __future__ import annotations
@@ -10,6 +9,15 @@ from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection
+
+from riverui.storage.host_objects import (
+    comes_from,
+    django_connection,
+    driver_connection,
+    is_django,
+    is_session,
+    sqlalchemy_connection,
+)
 
 _ASYNC = (
     "a psycopg AsyncConnection, or a SQLAlchemy AsyncSession or AsyncConnection on psycopg or"
@@ -28,8 +36,8 @@ async def async_connection_of(transaction: Any) -> Any:
     if isinstance(transaction, AsyncConnection):
         return transaction
     connection = transaction
-    if _comes_from(transaction, "sqlalchemy.ext.asyncio"):
-        if _is_session(transaction):
+    if comes_from(transaction, "sqlalchemy.ext.asyncio"):
+        if is_session(transaction):
             # Begins the session's transaction as its statements do.
             connection = await transaction.connection()
         if hasattr(connection, "get_raw_connection"):
@@ -45,23 +53,13 @@ def sync_connection_of(transaction: Any) -> Any:
     """Return the psycopg or psycopg2 connection underneath; TypeError if there is none."""
     if isinstance(transaction, psycopg.Connection) or _is_psycopg2(transaction):
         return transaction
-    connection = transaction
-    if _comes_from(transaction, "sqlalchemy") and not _comes_from(
-        transaction, "sqlalchemy.ext.asyncio"
-    ):
-        if _is_session(transaction):
-            connection = transaction.connection()
-        if hasattr(connection, "exec_driver_sql"):
-            _check_dialect(connection, {"psycopg", "psycopg2"}, _SYNC)
-            if not connection.in_transaction():
-                connection.begin()
-            return connection.connection.driver_connection
-    if _comes_from(transaction, "django") and hasattr(transaction, "ensure_connection"):
+    if (connection := sqlalchemy_connection(transaction)) is not None:
+        _check_dialect(connection, {"psycopg", "psycopg2"}, _SYNC)
+        return driver_connection(connection)
+    if is_django(transaction):
         if transaction.vendor != "postgresql":
             raise TypeError(f"Django's {transaction.vendor} cannot be used: {_SYNC}.")
-        transaction.validate_no_broken_transaction()
-        transaction.ensure_connection()
-        return transaction.connection
+        return django_connection(transaction)
     raise _refused(transaction, _SYNC)
 
 
@@ -71,10 +69,10 @@ def sqlalchemy_engine_of(thing: Any) -> tuple[Any, bool] | None:
 
     The driver of River's own Python client holds one. TypeError for a database other than Postgres.
     """
-    found = thing.conn if _comes_from(thing, "riverqueue") and hasattr(thing, "conn") else thing
-    if not _comes_from(found, "sqlalchemy") or _is_session(found) or not hasattr(found, "begin"):
+    found = thing.conn if comes_from(thing, "riverqueue") and hasattr(thing, "conn") else thing
+    if not comes_from(found, "sqlalchemy") or is_session(found) or not hasattr(found, "begin"):
         return None
-    is_async = _comes_from(found, "sqlalchemy.ext.asyncio")
+    is_async = comes_from(found, "sqlalchemy.ext.asyncio")
     if is_async:
         _check_dialect(found, {"psycopg_async", "psycopg", "asyncpg"}, _ASYNC)
     else:
@@ -82,18 +80,8 @@ def sqlalchemy_engine_of(thing: Any) -> tuple[Any, bool] | None:
     return found, is_async
 
 
-def _comes_from(thing: object, package: str) -> bool:
-    return any(f"{kind.__module__}.".startswith(f"{package}.") for kind in type(thing).__mro__)
-
-
 def _is_psycopg2(thing: object) -> bool:
-    return (
-        _comes_from(thing, "psycopg2") and hasattr(thing, "cursor") and hasattr(thing, "encoding")
-    )
-
-
-def _is_session(thing: Any) -> bool:
-    return hasattr(thing, "get_bind") and callable(getattr(thing, "connection", None))
+    return comes_from(thing, "psycopg2") and hasattr(thing, "cursor") and hasattr(thing, "encoding")
 
 
 def _refused(transaction: object, needed: str) -> TypeError:
@@ -110,18 +98,14 @@ def _refused(transaction: object, needed: str) -> TypeError:
 
 def _is_asynchronous(thing: object) -> bool:
     return isinstance(thing, AsyncConnection) or (
-        _comes_from(thing, "sqlalchemy.ext.asyncio") and hasattr(thing, "in_transaction")
+        comes_from(thing, "sqlalchemy.ext.asyncio") and hasattr(thing, "in_transaction")
     )
 
 
 def _is_synchronous(thing: object) -> bool:
-    if _comes_from(thing, "sqlalchemy"):
+    if comes_from(thing, "sqlalchemy"):
         return hasattr(thing, "in_transaction") and not _is_asynchronous(thing)
-    return (
-        isinstance(thing, psycopg.Connection)
-        or _is_psycopg2(thing)
-        or (_comes_from(thing, "django") and hasattr(thing, "ensure_connection"))
-    )
+    return isinstance(thing, psycopg.Connection) or _is_psycopg2(thing) or is_django(thing)
 
 
 def _check_dialect(connection: Any, drivers: set[str], needed: str) -> None:
