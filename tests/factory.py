@@ -35,6 +35,12 @@ async def job(connection: AsyncConnection[Any], state: str = "available", **colu
     """Insert a job and return its id; columns not named are derived from the state, Python values
     become JSON.
     """
+    row = job_columns(state, **columns)
+    return int(await _insert(connection, "river_job", row, returning="id"))
+
+
+def job_columns(state: str = "available", **columns: Any) -> dict[str, Any]:
+    """Return the columns of a job to insert."""
     now = datetime.now(UTC)
     row: dict[str, Any] = {"kind": "test_kind", "args": {}, "state": state}
     if state in _ATTEMPTED:
@@ -50,8 +56,7 @@ async def job(connection: AsyncConnection[Any], state: str = "available", **colu
     else:
         row["scheduled_at"] = now - timedelta(seconds=20)
     row["created_at"] = now - timedelta(seconds=30)
-    row |= columns
-    return int(await _insert(connection, "river_job", row, returning="id"))
+    return row | columns
 
 
 async def queue(connection: AsyncConnection[Any], name: str = "default", **columns: Any) -> str:

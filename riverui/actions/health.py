@@ -24,10 +24,9 @@ from riverui.domain.marks import Mark
 from riverui.errors import DatabaseError
 from riverui.features.durable_periodic.store import DurablePeriodicStore
 from riverui.features.heartbeats.store import ClientStore
-from riverui.storage.interface import SQL, Driver, Executor
+from riverui.storage.interface import Driver, Executor
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPageParams, Op, Term
 from riverui.storage.stores.health import HealthStore
-from riverui.storage.tables import installed
 
 _CAP = 1_000
 """Most jobs counted of each state and queue: more only matter if a queue is late."""
@@ -185,7 +184,7 @@ async def _first(reader: FactReader, figures: FigureReader | None, now: datetime
 
 async def _reporting(db: Executor, now: datetime) -> Mapping[str, ReportingClient]:
     """Return the clients that send heartbeats; none without their table."""
-    if SQL not in db.capabilities or not await installed(db):
+    if not await ClientStore.installed(db):
         return {}
     return {
         row.id: ReportingClient(
@@ -200,7 +199,7 @@ async def _reporting(db: Executor, now: datetime) -> Mapping[str, ReportingClien
 
 async def _planned(db: Executor) -> Mapping[str, datetime]:
     """Return the next runs of durable periodic jobs that are not paused; none without a table."""
-    if SQL not in db.capabilities or not await installed(db):
+    if not await DurablePeriodicStore.installed(db):
         return {}
     rows = await DurablePeriodicStore(db).durable_periodic_list(limit=_PERIODIC)
     return {row.id: row.next_run_at for row in rows if row.next_run_at and not row.paused_at}

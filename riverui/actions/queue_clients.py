@@ -10,8 +10,7 @@ from riverui.domain.explain.facts import KindReports, QueueSlots
 from riverui.domain.jobs import JobShowRow
 from riverui.domain.queues import BatchTerms, QueueTerms
 from riverui.features.heartbeats.store import ClientRow, ClientStore
-from riverui.storage.interface import SQL, Executor
-from riverui.storage.tables import installed
+from riverui.storage.interface import Executor
 
 _CLIENTS = 200
 """Most clients whose slots are added up; with more, the sum is unknown."""
@@ -72,9 +71,7 @@ class QueueClients:
 
 async def queue_clients(executor: Executor, queue: str | None = None) -> QueueClients:
     """Return the clients of a queue, or of any, that send heartbeats; none without their table."""
-    if SQL not in executor.capabilities:
-        return QueueClients()
-    if not await installed(executor):
+    if not await ClientStore.installed(executor):
         return QueueClients()
     rows = await ClientStore(executor).client_list(limit=_CLIENTS)
     live = [row for row in rows if not row.silent and not row.declared_dead_at]

@@ -22,7 +22,7 @@ from riverui.storage.options import check_schema
 _NOTHING = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|select 1;)*", re.IGNORECASE)
 """Matches SQL that changes nothing: comments, and `select 1` as a placeholder."""
 
-_FIRST_WITH_LINE = 5
+FIRST_WITH_LINE = 5
 """The version of `main` that added the column `line` to river_migration."""
 
 
@@ -232,7 +232,7 @@ def _is_recorded(line: str, version: int, direction: Direction) -> bool:
 
 def _has_line(line: str, version: int, direction: Direction) -> bool:
     """Return whether the record has the column `line` after the step."""
-    return line != "main" or version >= _FIRST_WITH_LINE + (direction == "down")
+    return line != "main" or version >= FIRST_WITH_LINE + (direction == "down")
 
 
 def _known(version: int, known: Mapping[int, str]) -> int:

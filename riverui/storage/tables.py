@@ -39,6 +39,21 @@ OWN_TABLES = frozenset(
     )
 )
 """All tables of riverui: its features are off while one of them is missing."""
+_NOT_ON_SQLITE = frozenset(
+    f"riverui_{name}"
+    for name in (
+        "limit",
+        "producer",
+        "rate",
+        "sequence",
+        "sequence_job",
+        "workflow",
+        "workflow_edge",
+        "workflow_signal",
+        "workflow_task",
+    )
+)
+"""Those that a SQLite file does not have, as their features need Postgres."""
 PRO_TABLES = frozenset(
     f"river_{name}"
     for name in (
@@ -87,12 +102,20 @@ class KnownTables:
 
 async def table_names(executor: Executor) -> frozenset[str]:
     """Return the names of those optional tables that the database has."""
-    return await executor.sql.tables() if SQL in executor.capabilities else frozenset()
+    return await executor.sql.tables()
+
+
+async def complete(executor: Executor) -> bool:
+    """Return whether the database has all tables that riverui makes in it."""
+    wanted = OWN_TABLES if SQL in executor.capabilities else OWN_TABLES - _NOT_ON_SQLITE
+    return await table_names(executor) >= wanted
 
 
 async def installed(executor: Executor) -> bool:
-    """Return whether the database has all tables of riverui."""
-    return await table_names(executor) >= OWN_TABLES
+    """Return whether the database has all tables of riverui; never on SQLite, where
+    `Store.installed` answers for the features that it has.
+    """
+    return SQL in executor.capabilities and await complete(executor)
 
 
 def message(what: str) -> str:

@@ -50,7 +50,8 @@ async def test_every_page_answers(client: AsyncClient, jobs: dict[str, int]) -> 
         ("/queues", "default"),
         ("/queues/default", "default"),
         ("/operations", "Operations"),
-        ("/workers", SQL.missing),
+        ("/workers", "host_a_2026"),
+        ("/errors", "boom"),
         ("/suggest?q=kind:wai", "waits"),
         ("/help", "Keyboard"),
         ("/metrics", ""),
@@ -109,6 +110,9 @@ async def test_programs_are_told_what_is_missing(client: AsyncClient) -> None:
     for path, methods in described.items():
         for method, operation in methods.items():
             if "501" not in operation["responses"] or "requestBody" in operation:
+                continue
+            if path.startswith("/api/pro/periodic-jobs"):
+                # SQLite has it.
                 continue
             needed = [each for each in operation.get("parameters", ()) if each["required"]]
             values = {each["name"]: each["schema"].get("enum", ["7"])[0] for each in needed}

@@ -32,6 +32,7 @@ FILES = sorted(
     file
     for folder in ("storage/postgres", "storage/stores", "features")
     for file in PACKAGE.glob(f"{folder}/*/*.sql")
+    if not file.match("*.sqlite.sql")
 )
 
 

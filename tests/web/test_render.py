@@ -139,7 +139,7 @@ async def test_macros_are_made_once_and_not_for_each_page(
 async def test_the_shell_shows_only_where_one_may_go(reader: AsyncClient) -> None:
     page = parse((await reader.get("/jobs")).text)
     shown = [link.text for link in page.one("nav", class_="rail").all("a") if link.text]
-    entries = [entry for entry in SECTIONS.navigation.values() if not entry.needs_tables]
+    entries = [entry for entry in SECTIONS.navigation.values() if entry.store is None]
     more = [entry.label for entry in entries if not entry.phone]
     pages = [label for label in shown if label not in ("Find", "Help")]
     assert pages == [*(entry.label for entry in entries), *more]

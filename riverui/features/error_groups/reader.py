@@ -26,7 +26,7 @@ from riverui.features.error_groups.domain.groups import (
 )
 from riverui.features.error_groups.failed_jobs import FailedJobStore
 from riverui.features.error_groups.store import ErrorGroupStore
-from riverui.storage.interface import SQL, Driver
+from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
 from riverui.web.http.cancelling import cancel_all
 from riverui.web.http.context import Service
@@ -137,17 +137,10 @@ class ErrorGroups:
         self._written = float("-inf")
         self._forgot = float("-inf")
 
-    @property
-    def available(self) -> bool:
-        """Return whether the driver can read failed jobs."""
-        return SQL in self._driver.capabilities
-
     async def read(self, *, whole: bool = False, new: datetime | None = None) -> ErrorReading:
         """Return the cached groups, and read them again if that is due. Wait a moment for the read;
         longer if `whole` is set and nothing is cached yet. `new` is since when errors count as new.
         """
-        if not self.available:
-            return ErrorReading(problem=SQL.missing)
         if new is not None:
             self._before = new - (new - _EPOCH) % _COMPARED_EVERY
         flight = self._flight
@@ -235,7 +228,7 @@ class ErrorGroups:
         self._jobs, self._signatures = jobs, signatures
         await self._compare()
         parts = grouped(jobs.values(), signatures)
-        remembered = await self._table.there()
+        remembered = await self._table.there(ErrorGroupStore)
         if remembered:
             try:
                 parts = await self._with_memory(parts)

@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from riverui.domain.figures import Figures, Window
 from riverui.errors import BadRequest, NotFound, NotSupported
+from riverui.features.figures.store import RollupStore
 from riverui.features.figures.verbs import figures_delete
 from riverui.storage.tables import REMEDY
 from riverui.web.api import serializers
@@ -96,7 +97,7 @@ async def delete(request: Request) -> Response:
     board, posted = dashboard(request), await form(request)
     if posted.get("confirmed") != "1":
         raise BadRequest("Confirm the deletion of all stored figures.")
-    if not await board.figures.table.there():
+    if not await board.figures.table.there(RollupStore):
         raise NotSupported(f"There are no stored figures: run `{REMEDY}`.")
     await figures_delete(board.driver, time_limit=board.config.action_timeout)
     board.figures.forget()

@@ -128,11 +128,11 @@ class IncidentWatch:
         try:
             return await self._open.get()
         except DatabaseError:
-            return OpenIncidents(incidents=(), shared=self._board.own_tables.known)
+            return OpenIncidents(incidents=(), shared=self._board.own_tables.known(IncidentStore))
 
     async def shared(self) -> bool:
         """Return whether all dashboards of the database share their incidents."""
-        return await self._board.own_tables.there() and not self._unheld
+        return await self._board.own_tables.there(IncidentStore) and not self._unheld
 
     async def store(
         self, begin: Callable[[], AbstractAsyncContextManager[Executor]] | None = None
@@ -190,7 +190,7 @@ class IncidentWatch:
         """
         self._leads = False
         await self._store_deeds()
-        if not await self._board.own_tables.there():
+        if not await self._board.own_tables.there(IncidentStore):
             self._unheld = False
             return await self._look(self._in_process, await self.report.get())
         if not await self._may_write():
@@ -281,7 +281,7 @@ class IncidentWatch:
         return OpenIncidents(incidents=found, silences=silences, shared=await self.shared())
 
     async def _may_write(self) -> bool:
-        if self._board.config.read_only or not await self._board.own_tables.there():
+        if self._board.config.read_only or not await self._board.own_tables.there(IncidentStore):
             return False
         # The driver knows whether the database is read-only only after a first query.
         return not self._driver.read_only

@@ -12,7 +12,6 @@ from riverui.domain.marks import Mark
 from riverui.errors import DatabaseError
 from riverui.features.marks.store import MarkStore
 from riverui.storage.interface import Driver
-from riverui.storage.tables import installed
 
 _SPAN = timedelta(days=91)
 """How far back marks are read: a day more than the longest chart."""
@@ -55,7 +54,7 @@ class Marks:
         with suppress(DatabaseError):
             async with self._driver.reading() as executor:
                 found: Sequence[Mark] = ()
-                if await installed(executor):
+                if await MarkStore.installed(executor):
                     found = await MarkStore(executor).mark_list(
                         since=now - _SPAN, until=now + timedelta(days=1), limit=_MAX_MARKS
                     )

@@ -10,8 +10,7 @@ from riverui.domain.marks import Mark
 from riverui.errors import BadRequest, NotSupported
 from riverui.features.marks.store import MarkInsertParams, MarkStore
 from riverui.storage import tables
-from riverui.storage.interface import SQL, Driver, Executor
-from riverui.storage.tables import installed
+from riverui.storage.interface import Driver, Executor
 
 WITHIN = timedelta(seconds=60)
 """Maximum distance of two marks with the same label that count as one: the reports of one deploy
@@ -50,15 +49,13 @@ async def mark_insert_release(driver: Driver, release: str, *, client: str) -> M
     """Mark a release that a client is the first to run; return None if a mark of it exists, or
     without the table of marks.
     """
-    if SQL not in driver.capabilities:
-        return None
     # An invalid name must not stop a worker.
     name = _CONTROL.sub(" ", release).strip()[:_MAX_TEXT]
     if not name:
         return None
     params = MarkInsertParams(label=name, release=name, user=client[:_MAX_TEXT])
     async with driver.transaction() as transaction:
-        if not await installed(transaction):
+        if not await MarkStore.installed(transaction):
             return None
         return await MarkStore(transaction).mark_insert_release(params)
 
@@ -87,5 +84,5 @@ def checked(params: MarkInsertParams, *, now: datetime) -> MarkInsertParams:
 
 
 async def _need_table(executor: Executor) -> None:
-    if not await installed(executor):
+    if not await MarkStore.installed(executor):
         raise NotSupported(tables.message("Marks need"))

@@ -30,7 +30,7 @@ from riverui.features.operations.store import (
     open_store,
 )
 from riverui.features.operations.verbs import OPERATION_VERBS
-from riverui.storage.interface import SQL, Driver
+from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
 from riverui.web.http.cancelling import cancel_all, is_running
 from riverui.web.http.context import Service
@@ -79,7 +79,7 @@ class Operations:
         If the database does not answer, return the last known answer; raise DatabaseError if there
         is none.
         """
-        if SQL not in self._driver.capabilities or not await self._tables.there():
+        if not await self._tables.there(OperationStore):
             return False
         self.watch()
         return True

@@ -46,6 +46,6 @@ class Capability(Generic[Offer_co]):
 
 SQL: Capability[object] = Capability(
     "sql",
-    "This needs Postgres: SQLite has the tables of River and no others.",
+    "This needs Postgres.",
 )
-"""Whether `Executor.sql` can be used, on which stores are built."""
+"""Whether `Executor.sql` has the statements of every store; without it see `Store.supported`."""

@@ -44,7 +44,7 @@ class Executor(Offering, Protocol):
 
     @property
     def sql(self) -> Sql:
-        """Return the statements of stores on the same connection; NotSupported without SQL."""
+        """Return the statements of stores on the same connection."""
         ...
 
 

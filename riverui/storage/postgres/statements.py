@@ -38,6 +38,7 @@ class PostgresQueries(Queries):
         folder = Path(__file__).parent
         stores, features = folder.parent / "stores", folder.parents[1] / "features"
         files = [*folder.glob("*/*.sql"), *stores.glob("*.sql"), *features.rglob("*.sql")]
+        files = [file for file in files if not file.match("*.sqlite.sql")]
         super().__init__(sorted(files), schema)
         self.known_tables = KnownTables()
 

@@ -6,9 +6,8 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from riverui.errors import NotSupported
 from riverui.storage import interface
-from riverui.storage.interface import SQL, Capability
+from riverui.storage.interface import Capability
 from riverui.storage.interface.sql import Sql
 from riverui.storage.sqlite.browse import Browse
 from riverui.storage.sqlite.job_actions import JobActions
@@ -17,6 +16,7 @@ from riverui.storage.sqlite.job_upkeep import JobUpkeep
 from riverui.storage.sqlite.job_work import JobWork
 from riverui.storage.sqlite.leader import Leader
 from riverui.storage.sqlite.scopes import CallersTransaction, OneTransaction, savepoint, translated
+from riverui.storage.sqlite.sql import SqliteSql
 from riverui.storage.sqlite.statements import reads
 
 
@@ -58,8 +58,8 @@ class SqliteExecutor(JobWork, JobSelect, JobUpkeep, JobActions, Leader, Browse):
 
     @property
     def sql(self) -> Sql:
-        """Raise NotSupported: SQLite has none of riverui's own tables."""
-        raise NotSupported(SQL.missing)
+        """Return the statements of those stores that SQLite has."""
+        return SqliteSql(self._scope)
 
     @reads
     def ping(self) -> None:

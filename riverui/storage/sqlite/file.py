@@ -12,12 +12,13 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from riverui.domain.json import read_json
 from riverui.storage.sqlite.json_binary import json_of
-from riverui.storage.sqlite.values import contains, newest, written
+from riverui.storage.sqlite.values import contains, instant, newest, stamp, written
 from riverui.storage.sqlite.waiting import Turns
 
 _HAS_JSONB = sqlite3.sqlite_version_info >= (3, 45)
@@ -50,12 +51,19 @@ class Connection:
         if not _HAS_JSONB:
             raw.create_function("jsonb", 1, lambda text: text, deterministic=True)
             raw.create_function("riverui_json", 1, _json_text, deterministic=True)
+        raw.create_function("riverui_after", 2, _after, deterministic=True)
         raw.create_function("riverui_contains", 2, _contains, deterministic=True)
         raw.create_function("riverui_newest", 3, _newest, deterministic=True)
+        raw.create_function("riverui_seconds", 2, _seconds, deterministic=True)
 
     def execute(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         """Run a statement and return its rows."""
         return self._cursor.execute(sql, values).fetchall()
+
+    def described(self, sql: str, values: Mapping[str, Any]) -> tuple[list[Any], list[str]]:
+        """Run a statement and return its rows, and the names of their columns."""
+        rows = self.execute(sql, values)
+        return rows, [column[0] for column in self._cursor.description or ()]
 
     def execute_many(self, sql: str, values: Sequence[Sequence[Any]]) -> int:
         """Run a statement for each of the values and return how many rows they changed."""
@@ -187,6 +195,24 @@ def _json_text(value: Any) -> Any:
     except (ValueError, IndexError, RecursionError):
         # Older programs store JSON as text in a blob.
         return value.decode(errors="replace")
+
+
+def _after(at: str | None, seconds: float | None) -> str | None:
+    """Return the time so many seconds later; None if it cannot be read or is too far away."""
+    if at is None or seconds is None:
+        return None
+    with suppress(ValueError, OverflowError):
+        return stamp(instant(at) + timedelta(seconds=seconds))
+    return None
+
+
+def _seconds(since: str | None, until: str | None) -> float | None:
+    """Return the seconds between two times; None if they cannot be read."""
+    if since is None or until is None:
+        return None
+    with suppress(ValueError):
+        return (instant(until) - instant(since)).total_seconds()
+    return None
 
 
 def _contains(text: str | None, wanted: str) -> bool:

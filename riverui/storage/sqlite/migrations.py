@@ -10,14 +10,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from riverui.errors import LockTimeout, MigrationError
-from riverui.storage.migrations import MigrationFolder
+from riverui.storage.migrations import FIRST_WITH_LINE, MigrationFolder
 from riverui.storage.sqlite.file import Connection, read_json_as_text
 from riverui.storage.sqlite.scopes import translated
 from riverui.storage.sqlite.values import stamp
 from riverui.storage.sqlite.waiting import Waiting
+from riverui.storage.tables import LINE
 
 SOURCE = MigrationFolder(Path(__file__).parent / "migrations")
-"""The migrations for SQLite, of which there is River's line only."""
+"""The migrations for SQLite."""
 
 _MAIN = "main"
 _WAIT, _LONGEST = 0.05, 60.0
@@ -105,11 +106,15 @@ _RECORD = "river_migration"
 
 
 def create_tables(raw: sqlite3.Connection) -> None:
-    """Create River's tables in an empty file."""
-    for version in SOURCE.versions(_MAIN):
-        raw.executescript(SOURCE.sql(_MAIN, version, "up"))
-        columns = "(line, version) values ('main', ?)" if version > 4 else "(version) values (?)"
-        raw.execute(f"insert into river_migration {columns}", [version])
+    """Create River's tables and riverui's in an empty file."""
+    for line in (_MAIN, LINE):
+        for version in SOURCE.versions(line):
+            raw.executescript(SOURCE.sql(line, version, "up"))
+            if line == _MAIN and version < FIRST_WITH_LINE:
+                raw.execute("insert into river_migration (version) values (?)", [version])
+            else:
+                record = "insert into river_migration (line, version) values (?, ?)"
+                raw.execute(record, [line, version])
 
 
 def _statements(sql: str) -> Iterator[str]:

@@ -210,7 +210,7 @@ class Dashboard:
     name: str
     """The name of this process, by which other dashboards of the database know it."""
     own_tables: OwnTableWatch
-    """Whether the tables of riverui exist."""
+    """Whether the tables of riverui exist, and which stores the database has."""
     pilot: JobPilot
     """Carries out the verbs on jobs; a client's features take part."""
     primary: Driver
@@ -249,7 +249,7 @@ class Dashboard:
 
     def shows(self, entry: NavEntry) -> bool:
         """Return whether an entry of the navigation has something to show."""
-        return self.own_tables.known or not entry.needs_tables
+        return entry.store is None or self.own_tables.known(entry.store)
 
     def start(self) -> None:
         """Start the services that run in the background."""

@@ -9,7 +9,8 @@ from contextlib import nullcontext, suppress
 
 from riverui.errors import DatabaseError
 from riverui.storage.interface import Driver
-from riverui.storage.tables import installed
+from riverui.storage.store import Store
+from riverui.storage.tables import complete
 from riverui.web.http.cancelling import cancel_all
 
 _CACHED_SECONDS = 30.0
@@ -34,28 +35,32 @@ class OwnTableWatch:
         self._until = float("-inf")
         """Until when (of the clock) the answer is cached."""
         self._answered = False
-        self.known = False
+        self._complete = False
         """Whether they existed at the last check."""
         self._watching: asyncio.Task[None] | None = None
 
-    async def there(self) -> bool:
-        """Return whether the tables exist. While the database does not answer, the last answer is
-        used. Raise DatabaseError if there is none: tables that could not be checked must not count
-        as missing.
+    def known(self, store: type[Store]) -> bool:
+        """Return whether the store could be used at the last check."""
+        return self._complete and store.supported(self._driver)
+
+    async def there(self, store: type[Store] = Store) -> bool:
+        """Return whether the tables exist, and the store's statements for this database. While the
+        database does not answer, the last answer is used. Raise DatabaseError if there is none:
+        tables that could not be checked must not count as missing.
         """
         if self._clock() >= self._until:
             with suppress(DatabaseError) if self._answered else nullcontext():
                 async with self._driver.reading() as executor:
-                    self.known = await installed(executor)
+                    self._complete = await complete(executor)
                 self._until = self._clock() + self._seconds
                 self._answered = True
-        return self.known
+        return self.known(store)
 
-    async def seen(self) -> bool:
-        """Return whether the tables are known to exist, for callers that can do without them."""
+    async def seen(self, store: type[Store] = Store) -> bool:
+        """Return the same, for callers that can do without the tables: False if not known."""
         with suppress(DatabaseError):
-            await self.there()
-        return self.known
+            await self.there(store)
+        return self.known(store)
 
     def ask_again(self) -> None:
         """Discard the cached answer."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from riverui.storage.store import Store
+
 
 class NavEntry(Struct, frozen=True, kw_only=True):
     """An entry of the navigation, for viewers with its right."""
@@ -14,8 +16,8 @@ class NavEntry(Struct, frozen=True, kw_only=True):
     right: str
     icon: str
     """Name of a symbol in static/icons.svg."""
-    needs_tables: bool = False
-    """Whether the entry is hidden if riverui's tables are missing."""
+    store: type[Store] | None = None
+    """Without whose tables and statements the entry is hidden; None to show it always."""
     keys: str = ""
     """Keys that open it, pressed in turn, such as `g j`."""
     phone: bool = False

@@ -23,11 +23,21 @@ from riverui.features.heartbeats.store import (
     ClientStore,
     HeldJob,
 )
+from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
-from riverui.storage.postgres.driver import PostgresDriver
-from riverui.storage.tables import installed
 from tests.cases import cases
 from tests.factory import Make
+from tests.features.both import (
+    SqliteMake,
+    database,
+    driver,
+    driver_url,
+    file,
+    make,
+    postgres_only,
+)
+
+__all__ = ["database", "driver", "driver_url", "file", "make"]
 
 STARTED = datetime(2026, 11, 22, 9, tzinfo=UTC)
 STATUS = ClientStatus(
@@ -39,7 +49,7 @@ pytestmark = pytest.mark.usefixtures("own_tables")
 
 
 @pytest.fixture
-async def store(driver: PostgresDriver) -> AsyncIterator[ClientStore]:
+async def store(driver: Driver) -> AsyncIterator[ClientStore]:
     """Yield a store that commits each call."""
     async with driver.autocommit() as db:
         yield ClientStore(db)
@@ -59,20 +69,18 @@ def params(id: str = "one", **changes: Any) -> ClientParams:
     return ClientParams(**given | changes)
 
 
-async def register(driver: PostgresDriver, id: str = "one", **changes: Any) -> ClientLife:
+async def register(driver: Driver, id: str = "one", **changes: Any) -> ClientLife:
     async with driver.autocommit() as db:
         return await ClientStore(db).client_register(params(id, **changes), STATUS)
 
 
-async def silence(make: Make, id: str, heartbeats: float) -> None:
+async def silence(make: Make | SqliteMake, id: str, heartbeats: float) -> None:
     """Set a client's last heartbeat to so many heartbeats ago."""
-    await make.rows(
-        f"update riverui_client set heartbeat_at = clock_timestamp() - {heartbeats} *"
-        f" heartbeat_interval where id = '{id}' returning id"
-    )
+    at = datetime.now(UTC) - heartbeats * timedelta(seconds=20)
+    await make.execute("update riverui_client set heartbeat_at = %s where id = %s", [at, id])
 
 
-async def test_a_life_from_its_start_to_its_end(driver: PostgresDriver, store: ClientStore) -> None:
+async def test_a_life_from_its_start_to_its_end(driver: Driver, store: ClientStore) -> None:
     began = datetime.now(UTC)
     life = await register(driver)
     assert abs(life.registered_at - began) < timedelta(seconds=5)
@@ -110,7 +118,7 @@ async def test_a_life_from_its_start_to_its_end(driver: PostgresDriver, store: C
 
 
 async def test_nobody_is_declared_dead_before_the_time(
-    driver: PostgresDriver, make: Make, store: ClientStore
+    driver: Driver, make: Make | SqliteMake, store: ClientStore
 ) -> None:
     one, two = await register(driver), await register(driver, "two")
     assert await store.client_declare_dead(by="two") is None
@@ -131,7 +139,7 @@ async def test_nobody_is_declared_dead_before_the_time(
 
 
 async def test_who_is_declared_dead_stays_so_and_begins_anew(
-    driver: PostgresDriver, make: Make, store: ClientStore
+    driver: Driver, make: Make | SqliteMake, store: ClientStore
 ) -> None:
     one, two = await register(driver), await register(driver, "two")
     await silence(make, "one", DEAD_AFTER + 0.1)
@@ -147,9 +155,9 @@ async def test_who_is_declared_dead_stays_so_and_begins_anew(
     assert await store.client_declare_dead(by="two") is None
     waiting = (await store.client_heartbeat(two, STATUS)).due_in
     assert waiting == pytest.approx(30, abs=2)
-    await make.rows(
-        "update riverui_client set declared_dead_at = declared_dead_at - interval '31 s' where"
-        " id = 'one' returning id"
+    long_ago = datetime.now(UTC) - timedelta(seconds=31)
+    await make.execute(
+        "update riverui_client set declared_dead_at = %s where id = 'one'", [long_ago]
     )
     once_more = await store.client_declare_dead(by="three")
     assert once_more is not None
@@ -169,7 +177,7 @@ async def test_who_is_declared_dead_stays_so_and_begins_anew(
 
 
 async def test_only_the_client_asked_for(
-    driver: PostgresDriver, make: Make, store: ClientStore
+    driver: Driver, make: Make | SqliteMake, store: ClientStore
 ) -> None:
     await register(driver)
     await register(driver, "two")
@@ -182,8 +190,12 @@ async def test_only_the_client_asked_for(
     assert dead.life.id == "two"
 
 
+@postgres_only
 async def test_a_sign_of_life_and_a_declaration_exclude_each_other(
-    driver: PostgresDriver, make: Make, connection: AsyncConnection[DictRow], store: ClientStore
+    driver: Driver,
+    make: Make,
+    connection: AsyncConnection[DictRow],
+    store: ClientStore,
 ) -> None:
     """Whichever comes first, the other one sees its changes."""
     life = await register(driver)
@@ -214,7 +226,7 @@ async def second_waits(connection: AsyncConnection[DictRow]) -> bool:
 
 
 async def test_the_jobs_of_a_dead_client_are_those_it_took_itself(
-    driver: PostgresDriver, make: Make, store: ClientStore
+    driver: Driver, make: Make | SqliteMake, store: ClientStore
 ) -> None:
     async def job(by: list[str], seconds: float = 0, state: str = "running") -> int:
         at = datetime.now(UTC) + timedelta(seconds=seconds)
@@ -245,7 +257,7 @@ async def test_the_jobs_of_a_dead_client_are_those_it_took_itself(
     assert [row.id for row in await store.job_get_held(second, after_id=0, limit=10)] == [own]
 
 
-async def test_what_jobs_tell_of_clients(driver: PostgresDriver, make: Make) -> None:
+async def test_what_jobs_tell_of_clients(driver: Driver, make: Make | SqliteMake) -> None:
     at = datetime(2026, 11, 22, 8, tzinfo=UTC)
     ids = [
         await make.job(
@@ -282,7 +294,7 @@ async def test_what_jobs_tell_of_clients(driver: PostgresDriver, make: Make) -> 
         assert few.running <= 2
 
 
-async def test_the_dead_are_forgotten_in_time(driver: PostgresDriver, make: Make) -> None:
+async def test_the_dead_are_forgotten_in_time(driver: Driver, make: Make | SqliteMake) -> None:
     for name in ("one", "two", "three"):
         await register(driver, name)
         await silence(make, name, 9)
@@ -297,9 +309,8 @@ async def test_the_dead_are_forgotten_in_time(driver: PostgresDriver, make: Make
         assert [row.id for row in await ClientStore(db).client_list(limit=10)] == ["alive"]
 
 
-async def test_a_heartbeat_changes_its_row_where_it_stands(
-    driver: PostgresDriver, make: Make
-) -> None:
+@postgres_only
+async def test_a_heartbeat_changes_its_row_where_it_stands(driver: Driver, make: Make) -> None:
     """It adds no index entry, and the table does not grow."""
     life = await register(driver)
     sizes = [0]
@@ -317,7 +328,8 @@ async def test_a_heartbeat_changes_its_row_where_it_stands(
     assert index["relpages"] <= 2
 
 
-async def test_what_the_table_refuses(driver: PostgresDriver, make: Make) -> None:
+@postgres_only
+async def test_what_the_table_refuses(driver: Driver, make: Make) -> None:
     await register(driver)
     with cases() as case:
         for change in (
@@ -341,11 +353,11 @@ async def test_many_queues_fit(store: ClientStore) -> None:
     assert list(row.queues) == list(names)[:100]
 
 
-async def test_without_the_table(driver: PostgresDriver) -> None:
+async def test_without_the_table(driver: Driver) -> None:
     life = await register(driver)
     await migrate(driver, "down", line="riverui", target_version=-1)
     async with driver.autocommit() as db:
-        assert not await installed(db)
+        assert not await ClientStore.installed(db)
         for asked in (
             ClientStore(db).client_heartbeat(life, STATUS),
             ClientStore(db).client_list(limit=1),

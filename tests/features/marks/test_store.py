@@ -10,8 +10,11 @@ import pytest
 
 from riverui.domain.marks import Mark
 from riverui.features.marks.store import MarkInsertParams, MarkStore
-from riverui.storage.postgres.driver import PostgresDriver
-from tests.drivers import connect
+from riverui.storage.connect import connect
+from riverui.storage.interface import Driver
+from tests.features.both import database, driver, driver_url, file
+
+__all__ = ["database", "driver", "driver_url", "file"]
 
 MINUTE = timedelta(minutes=1)
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -21,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("own_tables")
 
 
 async def insert(
-    driver: PostgresDriver, label: str, at: datetime | None = None, **given: str
+    driver: Driver, label: str, at: datetime | None = None, **given: str
 ) -> tuple[Mark, bool]:
     async with driver.transaction() as db:
         return await MarkStore(db).mark_insert(
@@ -30,7 +33,7 @@ async def insert(
 
 
 async def listed(
-    driver: PostgresDriver,
+    driver: Driver,
     since: datetime = NOON - timedelta(days=1),
     until: datetime = NOON + timedelta(days=1),
     limit: int = 100,
@@ -39,7 +42,7 @@ async def listed(
         return list(await MarkStore(db).mark_list(since=since, until=until, limit=limit))
 
 
-async def test_a_mark_is_kept_to_the_minute(driver: PostgresDriver) -> None:
+async def test_a_mark_is_kept_to_the_minute(driver: Driver) -> None:
     mark, made = await insert(
         driver,
         "v1.4.2 “ü”",
@@ -60,7 +63,7 @@ async def test_a_mark_is_kept_to_the_minute(driver: PostgresDriver) -> None:
 
 
 async def test_the_first_of_a_label_wins_for_its_minute_and_those_beside_it(
-    driver: PostgresDriver,
+    driver: Driver,
 ) -> None:
     first, _ = await insert(driver, "v2", NOON + timedelta(seconds=50), user="first")
     # In the next minute of the clock, but the same deploy.
@@ -73,8 +76,8 @@ async def test_the_first_of_a_label_wins_for_its_minute_and_those_beside_it(
     assert await listed(driver) == [again, other, first]
 
 
-async def test_forty_processes_at_once_make_one(driver: PostgresDriver, database_url: str) -> None:
-    others = [connect(database_url) for _ in range(4)]
+async def test_forty_processes_at_once_make_one(driver: Driver, driver_url: str) -> None:
+    others = [connect(driver_url) for _ in range(4)]
     try:
         made = await asyncio.gather(
             *(
@@ -87,7 +90,7 @@ async def test_forty_processes_at_once_make_one(driver: PostgresDriver, database
         assert len({mark for mark, _ in made}) == 1
         assert len(await listed(driver)) == 1
 
-        async def release(each: PostgresDriver) -> Mark | None:
+        async def release(each: Driver) -> Mark | None:
             async with each.transaction() as db:
                 return await MarkStore(db).mark_insert_release(
                     MarkInsertParams(label="r1", release="r1")
@@ -100,7 +103,7 @@ async def test_forty_processes_at_once_make_one(driver: PostgresDriver, database
             await other.close()
 
 
-async def test_a_release_is_marked_once(driver: PostgresDriver) -> None:
+async def test_a_release_is_marked_once(driver: Driver) -> None:
     async def release(name: str) -> Mark | None:
         async with driver.transaction() as db:
             return await MarkStore(db).mark_insert_release(
@@ -118,7 +121,7 @@ async def test_a_release_is_marked_once(driver: PostgresDriver) -> None:
     assert await release("9f3c") is None
 
 
-async def test_old_ones_are_forgotten_few_at_a_time(driver: PostgresDriver) -> None:
+async def test_old_ones_are_forgotten_few_at_a_time(driver: Driver) -> None:
     for hour in range(5):
         await insert(driver, f"v{hour}", NOON + timedelta(hours=hour))
     for expected in (2, 1, 0):

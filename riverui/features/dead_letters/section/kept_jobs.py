@@ -34,7 +34,7 @@ _KEPT = (
 
 
 async def _ready(request: HTTPConnection) -> bool:
-    return await dashboard(request).own_tables.there()
+    return await dashboard(request).own_tables.there(DeadLetterStore)
 
 
 async def _delete(request: Request, ids: Sequence[int]) -> tuple[JobChanges, UndoFields]:
@@ -53,7 +53,7 @@ async def _delete(request: Request, ids: Sequence[int]) -> tuple[JobChanges, Und
 async def _page(request: Request, job_id: int) -> str:
     """Return the address of a job's dead letter; empty if it has none."""
     board = dashboard(request)
-    if not await board.own_tables.there():
+    if not await board.own_tables.there(DeadLetterStore):
         return ""
     async with board.driver.reading() as executor:
         found = await DeadLetterStore(executor).dead_job_get(job_id, cut=1, lean=True)

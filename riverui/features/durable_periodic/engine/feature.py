@@ -7,9 +7,9 @@ from riverui.engine.pilot import Feature, ProducerStatus
 from riverui.errors import ConfigError
 from riverui.features.durable_periodic.engine.config import DurablePeriodicJobsConfig
 from riverui.features.durable_periodic.engine.plan import DurablePlan
+from riverui.features.durable_periodic.store import DurablePeriodicStore
 from riverui.storage import tables
 from riverui.storage.interface import Executor
-from riverui.storage.tables import installed
 
 
 class DurablePeriodicJobs(Feature):
@@ -24,5 +24,5 @@ class DurablePeriodicJobs(Feature):
 
     async def producer_start(self, executor: Executor, producer: ProducerStatus) -> None:
         """Raise ConfigError if the table of periodic jobs is missing."""
-        if not await installed(executor):
+        if not await DurablePeriodicStore.installed(executor):
             raise ConfigError(tables.message("durable_periodic_jobs needs"))

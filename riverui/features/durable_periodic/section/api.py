@@ -117,7 +117,7 @@ class DurablePeriodicUpdate(Body, frozen=True, kw_only=True):
 async def read_all(request: Request) -> Sequence[DurablePeriodicRow] | None:
     """Return the durable periodic jobs by id; None if the table does not exist."""
     board = dashboard(request)
-    if not await board.own_tables.there():
+    if not await board.own_tables.there(DurablePeriodicStore):
         return None
     async with board.driver.reading() as executor:
         return await DurablePeriodicStore(executor).durable_periodic_list(limit=_ROWS)

@@ -55,7 +55,7 @@ async def read(request: Request) -> Mapping[str, DurablePeriodicRow]:
     out.
     """
     board = dashboard(request)
-    if not await board.own_tables.seen():
+    if not await board.own_tables.seen(DurablePeriodicStore):
         return {}
     found = await fact(board.driver, _list)
     return {} if isinstance(found, DatabaseError) else {row.id: row for row in found}

@@ -22,9 +22,7 @@ from riverui.features.error_groups.section.groups import (
     view,
 )
 from riverui.features.error_groups.section.table import ErrorLine, error_table
-from riverui.storage.interface import SQL
 from riverui.storage.tables import MISSING, REMEDY
-from riverui.web.http.context import dashboard
 from riverui.web.http.request_context import only, url
 from riverui.web.view.format import plain
 from riverui.web.view.page_parts import Choice, Problem
@@ -84,7 +82,7 @@ class ErrorsIndex:
 async def index(request: Request) -> Response:
     """Show the groups that are asked for."""
     only(request, "kind", "queue", "match", "state", "order", "open")
-    board, asked = dashboard(request), read_filter(request)
+    asked = read_filter(request)
     opened = _OPENS.get(request.query_params.get("open", ""))
     if opened is None:
         raise BadRequest("`open` is worst or newest.")
@@ -94,7 +92,6 @@ async def index(request: Request) -> Response:
         return RedirectResponse(found[0].url if found else _url(request, asked), status_code=303)
     reading = seen.reading
     shown, fitting = lines(request, seen, asked, limit=_SHOWN)
-    possible = SQL in board.driver.capabilities
     plainly = ErrorFilter()
     return respond(
         request,
@@ -114,7 +111,7 @@ async def index(request: Request) -> Response:
             more=reading.more,
             since=reading.since,
             complete=reading.complete,
-            remedy=REMEDY if possible and not reading.remembered else "",
+            remedy="" if reading.remembered else REMEDY,
             missing=MISSING,
             filtered=bool(asked.kind or asked.queue or asked.match),
             self_url=_url(request, asked),

@@ -378,7 +378,7 @@ class FigureCollector:
         as River's rows are nearly as good.
         """
         try:
-            if await self.table.there():
+            if await self.table.there(RollupStore):
                 async with self._driver.reading(timeout=self._timeout) as executor:
                     return await read(RollupStore(executor))
         except DatabaseError as error:

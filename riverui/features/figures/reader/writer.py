@@ -86,7 +86,7 @@ class FigureWriter:
         if not self._config.charts or self._config.read_only:
             return False
         # The driver knows whether the database is read-only only after a first query.
-        return await self._collector.table.there() and not self._driver.read_only
+        return await self._collector.table.there(RollupStore) and not self._driver.read_only
 
     async def _is_due(self) -> bool:
         """Return whether this process has stored the newest minute, or no other process has stored
@@ -124,7 +124,7 @@ class FigureWriter:
                 if await self.tick():
                     if self._collector.backlog or self._newest is None:
                         pause = limits.store_soon_seconds
-                elif not await self._collector.table.there():
+                elif not await self._collector.table.there(RollupStore):
                     pause = limits.look_for_table_seconds
                 if self._error:
                     log.info("figures are stored again")

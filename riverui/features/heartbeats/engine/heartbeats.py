@@ -18,8 +18,6 @@ from riverui.errors import RiveruiError
 from riverui.features.heartbeats.engine.client_rescuer import ClientRescuer
 from riverui.features.heartbeats.engine.pulse import Pulse
 from riverui.features.heartbeats.store import ClientLife, ClientStore
-from riverui.storage.interface import SQL
-from riverui.storage.tables import installed
 
 _LAST_SECONDS = 5.0
 """Seconds that deleting the client's row may take; if it fails, the client is declared
@@ -57,8 +55,7 @@ class Heartbeats:
 
     async def start(self) -> None:
         """Begin; return once the client is registered, or cannot be for now."""
-        offered = SQL in self._client.driver.capabilities
-        if not offered or self._client.config.heartbeat_interval == NO_LIMIT:
+        if self._client.config.heartbeat_interval == NO_LIMIT:
             return
         self._pulse = Pulse(self._client, self, asyncio.get_running_loop(), self._known.set)
         for name, run in (("heartbeats", self._run), (ClientRescuer.name, self._rescuer.run)):
@@ -148,7 +145,7 @@ class Heartbeats:
     async def _has_table(self) -> bool:
         try:
             async with self._client.driver.autocommit() as executor:
-                return await installed(executor)
+                return await ClientStore.installed(executor)
         except RiveruiError as error:
             # The parts of the client that need the database report it.
             self._logger.debug("cannot check whether the table of clients exists: %s", error)

@@ -9,12 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.domain.jobs import JobState
-from riverui.errors import BadRequest
 from riverui.features.heartbeats.section import fleet
 from riverui.features.heartbeats.section.rescue import carry_out
 from riverui.features.heartbeats.store import ClientRow, HeldJob, SeenClient
 from riverui.features.heartbeats.verbs import ClientRescue
-from riverui.storage.interface import SQL
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, in_path
 from riverui.web.api.models import EXAMPLE_TIME, Count, Id, Model, NeededText, Time
@@ -207,8 +205,6 @@ class Rescue(Model, frozen=True, kw_only=True):
 async def index(request: Request) -> Response:
     """Return the known clients."""
     found = await fleet.read(dashboard(request).driver)
-    if found is None:
-        raise BadRequest(SQL.missing)
     if found.problem is not None:
         raise found.problem
     rows = (*found.living, *found.dead)

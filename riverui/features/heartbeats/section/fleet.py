@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from riverui.domain.time import LAST
 from riverui.errors import DatabaseError
 from riverui.features.heartbeats.store import ClientRow, ClientStore, SeenClient
-from riverui.storage.interface import SQL, Driver, Executor
-from riverui.storage.tables import installed
+from riverui.storage.interface import Driver, Executor
 from riverui.web.view.facts import fact
 
 MOST_CLIENTS = 500
@@ -64,10 +63,8 @@ class Fleet:
         return replace(client, running=len(jobs), held=jobs, held_kinds=kinds)
 
 
-async def read(driver: Driver) -> Fleet | None:
-    """Return the clients; None if the driver cannot read them."""
-    if SQL not in driver.capabilities:
-        return None
+async def read(driver: Driver) -> Fleet:
+    """Return the clients."""
     rows = await fact(driver, _rows)
     seen = await fact(
         driver,
@@ -98,6 +95,6 @@ async def _rows(executor: Executor) -> Sequence[ClientRow] | None:
     """Return the rows of clients; None without their table. That is checked first, as a failing
     statement would be in the server's log with every refresh.
     """
-    if not await installed(executor):
+    if not await ClientStore.installed(executor):
         return None
     return await ClientStore(executor).client_list(limit=MOST_CLIENTS)

@@ -17,7 +17,6 @@ from riverui.domain.jobs import JobState
 from riverui.domain.text import client_host
 from riverui.features.heartbeats.section import fleet
 from riverui.features.heartbeats.store import ClientRow, SeenClient
-from riverui.storage.interface import SQL
 from riverui.storage.interface.params import Field
 from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.http.context import access, dashboard
@@ -85,14 +84,12 @@ async def index(request: Request) -> Response:
     """Return the page of the known clients."""
     only(request)
     board, self_url = dashboard(request), url(request, "workers.index")
-    found = await fleet.read(board.driver) or fleet.Fleet()
+    found = await fleet.read(board.driver)
     problem, status = None, 200
     if found.problem is not None:
         status, error = error_page(request, found.problem)
         problem = Problem(title=error.title, detail=error.detail)
-    possible, missing = SQL in board.driver.capabilities, ""
-    if not found.has_table:
-        missing = f"Clients send no heartbeats: {MISSING} are missing." if possible else SQL.missing
+    missing = "" if found.has_table else f"Clients send no heartbeats: {MISSING} are missing."
     page = WorkersIndex(
         clients=tuple(_card(request, row, found) for row in found.living),
         dead=tuple(found.dead),
@@ -101,7 +98,7 @@ async def index(request: Request) -> Response:
         capped=fleet.RUNNING_CAP if found.capped else 0,
         most=fleet.MOST_CLIENTS,
         missing=missing,
-        remedy=REMEDY if missing and possible else "",
+        remedy=REMEDY if missing else "",
         self_url=self_url,
         problem=problem,
     )

@@ -10,7 +10,6 @@ from starlette.responses import Response
 from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest, SchemaMissing
 from riverui.features.heartbeats.verbs import ClientRescue, rescue_client
-from riverui.storage.interface import SQL
 from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.http.context import access, dashboard
 from riverui.web.http.cookies import Notice
@@ -58,8 +57,6 @@ async def carry_out(request: Request, client_id: str) -> ClientRescue:
     recorded.
     """
     board, user = dashboard(request), access(request).user
-    if SQL not in board.driver.capabilities:
-        raise BadRequest(SQL.missing)
     try:
         rescued = await rescue_client(
             board.driver,

@@ -16,7 +16,6 @@ from riverui.domain.time import aware_instant
 from riverui.errors import BadRequest
 from riverui.features.marks import reader, verbs as actions
 from riverui.features.marks.store import MarkInsertParams, MarkStore
-from riverui.storage.tables import installed
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, limit
 from riverui.web.api.models import EXAMPLE_TIME, Body, Model, NeededText, Refusal, Time
@@ -121,7 +120,7 @@ async def index(request: Request) -> Response:
     most = requests.limit(request, _LIMIT)
     found = []
     async with board.driver.reading() as executor:
-        if await installed(executor):
+        if await MarkStore.installed(executor):
             rows = await MarkStore(executor).mark_list(since=since, until=until, limit=most)
             found = [Mark.from_mark(row) for row in rows]
     return serializers.reply(Marks(data=found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from riverui.features.workflows.page_store import WorkflowPageStore
 from riverui.features.workflows.section import (
     api,
     graph,
@@ -27,7 +28,7 @@ SECTION = Section(
         route="workflows.index",
         right="jobs.read",
         icon="workflow",
-        needs_tables=True,
+        store=WorkflowPageStore,
         keys="g f",
     ),
     routes=(

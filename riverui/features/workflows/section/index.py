@@ -87,7 +87,7 @@ class WorkflowsIndex:
 
 async def index(request: Request) -> Response:
     """Return a page of workflows; without their table, redirect."""
-    if not await dashboard(request).own_tables.there():
+    if not await dashboard(request).own_tables.there(WorkflowPageStore):
         return without_table.workflows(request)
     only(request, "after", "below", "limit", "match", "state")
     params = request.query_params

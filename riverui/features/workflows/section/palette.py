@@ -23,7 +23,7 @@ _TIMEOUT = timedelta(seconds=1)
 async def find(request: Request, text: str) -> Sequence[PaletteEntry]:
     """Return workflows whose name contains the text, or whose id begins with it."""
     board = dashboard(request)
-    if len(text) < _MIN_LENGTH or not await board.own_tables.seen():
+    if len(text) < _MIN_LENGTH or not await board.own_tables.seen(WorkflowPageStore):
         return ()
     asked = WorkflowPageParams(match=text, limit=MAX_SOURCE)
     try:

@@ -40,7 +40,7 @@ async def periodic_jobs(request: Request) -> Response:
     own.
     """
     board, limit = dashboard(request), requests.limit(request, LIMIT)
-    ours = await board.own_tables.there()
+    ours = await board.own_tables.there(DurablePeriodicStore)
     rows: list[PeriodicJobRow] = []
     async with board.driver.reading() as executor:
         if not ours or _TABLE in await table_names(executor):

@@ -106,7 +106,7 @@ async def show(request: Request) -> Response:
     redirect to the jobs.
     """
     board, asked = dashboard(request), request.path_params["id"]
-    if not await board.own_tables.there():
+    if not await board.own_tables.there(WorkflowPageStore):
         return without_table.workflow(request, asked)
     only(request, "each", "from", "selected", "show", "task", "zoom")
     params = request.query_params

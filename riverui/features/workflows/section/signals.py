@@ -24,6 +24,7 @@ from riverui.errors import (
     SignalRefused,
 )
 from riverui.features.workflows.domain.workflows import WorkflowRow
+from riverui.features.workflows.page_store import WorkflowPageStore
 from riverui.features.workflows.section import without_table
 from riverui.features.workflows.section.signals_api import RIGHT, send
 from riverui.features.workflows.waits.domain import MAX_KEY
@@ -146,7 +147,7 @@ async def show(request: Request) -> Response:
     """Return the page of a workflow's signals with the form that sends one. Raise NotFound if the
     workflow does not exist; without the tables redirect to the jobs.
     """
-    if not await dashboard(request).own_tables.there():
+    if not await dashboard(request).own_tables.there(WorkflowPageStore):
         return without_table.workflow(request, request.path_params["id"])
     only(request, "attempt", "before", "key", "send", "task")
     params = request.query_params

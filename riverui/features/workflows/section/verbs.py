@@ -15,6 +15,7 @@ from riverui.domain.jobs import FINALIZED, JobState
 from riverui.errors import BadRequest, NotFound
 from riverui.features.workflows.domain.pages import ENDED_TASKS, WorkflowGraph, WorkflowPageRow
 from riverui.features.workflows.domain.retry import retry_counts
+from riverui.features.workflows.page_store import WorkflowPageStore
 from riverui.features.workflows.section.show import read
 from riverui.features.workflows.verbs import workflows as actions
 from riverui.storage.tables import MISSING
@@ -134,7 +135,7 @@ ROUTES = (
 async def _asked(request: Request) -> tuple[Form, WorkflowPageRow, WorkflowGraph]:
     """Return what was posted, and the workflow; raise NotFound if it does not exist."""
     posted = await form(request)
-    if not await dashboard(request).own_tables.there():
+    if not await dashboard(request).own_tables.there(WorkflowPageStore):
         raise NotFound(f"Workflow not found: this database lacks {MISSING}.")
     return posted, *await read(request, request.path_params["id"])
 

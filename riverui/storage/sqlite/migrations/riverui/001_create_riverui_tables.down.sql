@@ -1,0 +1,11 @@
+drop table riverui_alert;
+drop table riverui_client;
+drop table riverui_dead_job;
+drop table riverui_error_group;
+drop table riverui_incident;
+drop table riverui_lease;
+drop table riverui_mark;
+drop table riverui_operation;
+drop table riverui_periodic_job;
+drop table riverui_rollup;
+drop table riverui_silence;

@@ -1,0 +1,167 @@
+"""Runs the SQL blocks of riverui's stores on a SQLite file.
+
+The blocks of `store.sql` stand in `store.sqlite.sql` under the same names. A block may have several
+statements, each from the beginning of a line: the rows are those of the last one. Every block has
+the parameter `now`. Columns whose name ends with a type, such as `"at:time"`, are converted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from datetime import datetime, timedelta
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from riverui.domain.time import FIRST, LAST
+from riverui.errors import NotSupported, QueryTimeout
+from riverui.storage.interface import SQL
+from riverui.storage.interface.sql_blocks import Fragment, Queries, Rows
+from riverui.storage.sqlite.file import json_text
+from riverui.storage.sqlite.job_rows import texts
+from riverui.storage.sqlite.scopes import Scope
+from riverui.storage.sqlite.values import instant, stamp
+
+FILES = "*.sqlite.sql"
+"""The names of the files with SQLite's blocks."""
+
+_ENDS = {"-infinity": FIRST, "infinity": LAST}
+"""The ends of Python's calendar, as stores write them; texts that compare as the times do."""
+_raw = msgspec.json.Decoder(list[msgspec.Raw])
+_JSON = re.compile(r"\bjson_text\(([\w.]+)\)")
+"""In blocks, the text of a JSON column of River's tables; see `file.json_text`."""
+_WRITES = re.compile(r"\b(insert into|update|delete from)\b")
+
+
+class SqliteSql:
+    """Runs SQL blocks, in whatever transaction the scope is in."""
+
+    backend_pid = None
+    schema = None
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    async def tables(self) -> frozenset[str]:
+        """Return the names of riverui's tables."""
+        return frozenset((await self.rows("table_name_list")).values())
+
+    async def rows(
+        self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
+    ) -> Rows:
+        """Return every row of one block, its slots filled and its parameters given."""
+        now = {"now": self._scope.clock()}
+        text, given = self.render(Fragment(block, {**now, **(values or {})}, **slots))
+        bound = {str(number): _bound(value) for number, value in enumerate(given, 1)}
+        parts, writes = statements(text)
+        return await self._scope.call(lambda: self._run(parts, bound), writes=writes)
+
+    async def row(
+        self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
+    ) -> Any:
+        """Return the first row, its columns as attributes; None without one."""
+        return (await self.rows(block, values, **slots)).first()
+
+    prepared = rows
+
+    async def guarded(self, name: str, parameters: Mapping[str, Any], **slots: Fragment) -> Rows:
+        """Return the rows of a block; a failure undoes the block alone, as everywhere here."""
+        return await self.rows(name, parameters, **slots)
+
+    async def run(self, statement: str) -> None:
+        """Run a statement without parameters that returns no rows."""
+        await self._scope.call(lambda: self._run([statement], {}), writes=True)
+
+    def render(self, fragment: Fragment) -> tuple[str, Sequence[Any]]:
+        """Return the text of a block with its slots filled, and the values of its parameters;
+        NotSupported for a block that SQLite does not have.
+        """
+        if fragment.source not in (queries := _queries()).names:
+            raise NotSupported(SQL.missing)
+        return queries.render(fragment)
+
+    def bitmaps(
+        self, *, milliseconds: int | None = None, scans: bool = False
+    ) -> AbstractAsyncContextManager[None]:
+        """Do nothing: SQLite chooses its indexes alone."""
+        return nullcontext()
+
+    @asynccontextmanager
+    async def trying_bitmaps(self, *, milliseconds: int) -> AsyncIterator[None]:
+        """Let a QueryTimeout end only the statements inside."""
+        with suppress(QueryTimeout):
+            yield
+
+    def _run(self, parts: Sequence[str], values: Mapping[str, Any]) -> Rows:
+        rows = Rows()
+        for statement in parts:
+            rows = _converted(*self._scope.connection.described(statement, values))
+        return rows
+
+
+@lru_cache(maxsize=512)
+def statements(text: str) -> tuple[Sequence[str], bool]:
+    """Return the statements of a block, and whether one of them writes."""
+    text = _JSON.sub(lambda found: json_text(found[1]), text)
+    return text.split(";\n"), _WRITES.search(text) is not None
+
+
+@cache
+def _queries() -> Queries:
+    """Return the blocks of all stores."""
+    package = Path(__file__).parents[2]
+    return Queries(sorted(package.rglob(FILES)), None)
+
+
+def _bound(value: Any) -> Any:
+    """Return a value as SQLite takes it."""
+    if isinstance(value, datetime):
+        return stamp(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, list | tuple):
+        return json.dumps([_bound(each) for each in value], ensure_ascii=False)
+    return value
+
+
+def _time(text: str) -> datetime:
+    return _ENDS.get(text) or instant(text)
+
+
+def _errors(text: str) -> list[str]:
+    """Return the errors of a job, each as JSON; anything but an array is one."""
+    try:
+        return [bytes(each).decode() for each in _raw.decode(text)]
+    except msgspec.MsgspecError:
+        return [text]
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "bool": bool,
+    "errors": _errors,
+    "json": json.loads,
+    "texts": lambda text: list(texts(text)),
+    "time": _time,
+    "times": lambda text: [each and _time(each) for each in json.loads(text)],
+}
+"""How columns are converted, by the ends of their names."""
+
+
+def _converted(rows: list[Any], names: Sequence[str]) -> Rows:
+    pairs = [name.partition(":")[::2] for name in names]
+    read = [(place, _READ[kind]) for place, (_, kind) in enumerate(pairs) if kind]
+    if not read:
+        return Rows(rows, names)
+    converted = []
+    for row in rows:
+        values = list(row)
+        for place, convert in read:
+            if values[place] is not None:
+                values[place] = convert(values[place])
+        converted.append(tuple(values))
+    return Rows(converted, [name for name, _ in pairs])
