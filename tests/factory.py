@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from psycopg import AsyncConnection, sql
 from psycopg.rows import DictRow
@@ -31,10 +31,22 @@ def attempt_error(attempt: int = 1, error: str = "it broke", **keys: Any) -> dic
     }
 
 
-async def job(connection: AsyncConnection[Any], state: str = "available", **columns: Any) -> int:
+class Jobs(Protocol):
+    """What inserts jobs elsewhere."""
+
+    async def job(self, state: str = "available", **columns: Any) -> int:
+        """Insert a job and return its id."""
+        ...
+
+
+async def job(
+    connection: AsyncConnection[Any] | Jobs, state: str = "available", **columns: Any
+) -> int:
     """Insert a job and return its id; columns not named are derived from the state, Python values
     become JSON.
     """
+    if not isinstance(connection, AsyncConnection):
+        return await connection.job(state, **columns)
     row = job_columns(state, **columns)
     return int(await _insert(connection, "river_job", row, returning="id"))
 

@@ -30,7 +30,6 @@ from riverui.features.figures.domain import (
     from_rows,
 )
 from riverui.storage.interface.sql_blocks import Fragment
-from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.statements import instant
 from riverui.storage.store import Store
 
@@ -180,7 +179,7 @@ class RollupStore(Store):
 
     async def rollup_newest_list(self) -> Mapping[timedelta, datetime]:
         """Return the start of the newest rollup of each span, for spans that have any."""
-        values = {"steps": array_literals.numbers(map(_seconds, KEPT))}
+        values = {"steps": [*map(_seconds, KEPT)]}
         rows = await self._sql.rows("rollup_newest_list", values)
         return {timedelta(seconds=row.step): row.bucket.astimezone(UTC) for row in rows.records()}
 
@@ -235,7 +234,7 @@ class RollupStore(Store):
         """Store rollups in place of those of the same time and span."""
         for span in {rollup.span for rollup in rollups}:
             at = [rollup.at for rollup in rollups if rollup.span == span]
-            values = {"step": _seconds(span), "buckets": array_literals.instants(at)}
+            values = {"step": _seconds(span), "buckets": at}
             await self._sql.rows("rollup_delete", values)
         rows = [(rollup.span, row) for rollup in rollups for row in rollup.rows()]
         await self._sql.rows("rollup_insert", {"rows": _json(rows)})
@@ -314,7 +313,7 @@ class RollupStore(Store):
         heavier = []
         for span in {each.span for each in rollups}:
             offered = [each for each in rollups if each.span == span]
-            at = array_literals.instants(each.at for each in offered)
+            at = [each.at for each in offered]
             values = {"step": _seconds(span), "buckets": at}
             rows = (await self._sql.rows("rollup_weight_list", values)).records()
             stored = {row.bucket.astimezone(UTC): row.weight for row in rows}
@@ -340,9 +339,9 @@ class RollupStore(Store):
         if not stretches:
             return []
         values = {
-            "steps": array_literals.numbers(_seconds(each.step) for each in stretches),
-            "since": array_literals.instants(each.since for each in stretches),
-            "until": array_literals.instants(each.until for each in stretches),
+            "steps": [_seconds(each.step) for each in stretches],
+            "since": [each.since for each in stretches],
+            "until": [each.until for each in stretches],
         }
         slots = {} if terms is None else {"terms": terms}
         rows = await self._sql.rows("rollup_list", values, columns=_COLUMNS, **slots)
@@ -369,11 +368,8 @@ def _seconds(span: timedelta) -> int:
     return int(span.total_seconds())
 
 
-def _ranges(ranges: Sequence[Range]) -> dict[str, str]:
-    return {
-        "since": array_literals.instants(since for since, _ in ranges),
-        "until": array_literals.instants(until for _, until in ranges),
-    }
+def _ranges(ranges: Sequence[Range]) -> dict[str, list[datetime]]:
+    return {"since": [since for since, _ in ranges], "until": [until for _, until in ranges]}
 
 
 def _attempts(rows: Any) -> list[FailedAttempt]:

@@ -31,7 +31,7 @@ with ended as materialized (
       end),
       ''::bytea
     ) as wait_bins
-  from unnest(:since::text::timestamptz[], :until::text::timestamptz[]) as r (since, until)
+  from unnest(:since::timestamptz[], :until::timestamptz[]) as r (since, until)
   cross join unnest('{cancelled,completed,discarded}'::text[]::/* schema */river_job_state[]) as s (state)
   cross join lateral (
     select j.queue, j.kind,
@@ -85,7 +85,7 @@ group by 1, 2, 3;
 with ended as materialized (
   select s.state, j.id, j.attempt, j.attempted_at, j.queue, j.kind,
     case when j.attempt > 1 then j.errors end as errors
-  from unnest(:since::text::timestamptz[], :until::text::timestamptz[]) as r (since, until)
+  from unnest(:since::timestamptz[], :until::timestamptz[]) as r (since, until)
   cross join unnest(:states::text[]::/* schema */river_job_state[]) as s (state)
   cross join lateral (
     select j.id, j.attempt, j.attempted_at, j.queue, j.kind, j.errors
@@ -223,7 +223,7 @@ select pg_try_advisory_xact_lock(
 -- name: rollup_newest_list
 -- Ignores rows of the far future, which no dashboard has stored: one would be the newest for ever.
 select s.step, r.bucket
-from unnest(:steps::text::integer[]) as s (step)
+from unnest(:steps::integer[]) as s (step)
 cross join lateral (
   select r.bucket
   from /* schema */riverui_rollup r
@@ -238,7 +238,7 @@ select r.bucket,
   r.completed + r.cancelled + r.discarded + r.failed + r.snoozed + r.interrupted + r.inserted as weight
 from /* schema */riverui_rollup r
 where r.step = :step::integer and r.queue = '' and r.kind = '' and r.source = ''
-  and r.bucket = any(:buckets::text::timestamptz[]);
+  and r.bucket = any(:buckets::timestamptz[]);
 
 -- name: rollup_missing_list
 select u.bucket
@@ -257,7 +257,7 @@ order by u.bucket;
 
 -- name: rollup_list
 select /* columns: */ r.bucket /* :columns */
-from unnest(:steps::text::integer[], :since::text::timestamptz[], :until::text::timestamptz[])
+from unnest(:steps::integer[], :since::timestamptz[], :until::timestamptz[])
   as s (step, since, until)
 join /* schema */riverui_rollup r on r.step = s.step and r.bucket >= s.since and r.bucket < s.until
 where r.source = '' /* terms */;
@@ -270,7 +270,7 @@ and r.kind <> '' and (:queue::text = '' or r.queue = :queue::text) and (:kind::t
 
 -- name: rollup_delete
 delete from /* schema */riverui_rollup r
-where r.step = :step::integer and r.source = '' and r.bucket = any(:buckets::text::timestamptz[]);
+where r.step = :step::integer and r.source = '' and r.bucket = any(:buckets::timestamptz[]);
 
 -- name: rollup_insert
 insert into /* schema */riverui_rollup (

@@ -19,7 +19,6 @@ from riverui.features.operations.run import filter_of_query
 from riverui.features.operations.runner import OPERATIONS
 from riverui.features.operations.store import Operation, OperationStatus
 from riverui.features.operations.verbs import OPERATION_VERBS
-from riverui.storage.interface import SQL
 from riverui.storage.tables import MISSING, REMEDY
 from riverui.web.http.context import Section, access, dashboard, need
 from riverui.web.http.cookies import Notice
@@ -65,7 +64,7 @@ class OperationsIndex:
     shared: bool
     """Whether all dashboards of the database show them."""
     missing: str
-    """The migration needed to share them; empty if the database does not support it."""
+    """The migration needed to share them."""
     remedy: str
     """The command that runs it."""
     others: int
@@ -94,7 +93,6 @@ async def index(request: Request) -> Response:
     board, before = dashboard(request), request.query_params.get("before") or None
     found = await board.get(OPERATIONS).list(before=before, limit=_ROWS + 1)
     shown, shared = found[:_ROWS], await board.get(OPERATIONS).shared()
-    possible = SQL in board.driver.capabilities
     here = url(request, "operations.index")
     more = len(found) > len(shown)
     return respond(
@@ -102,7 +100,7 @@ async def index(request: Request) -> Response:
         OperationsIndex(
             views=tuple(_view(request, operation) for operation in shown),
             shared=shared,
-            missing=MISSING if possible else "",
+            missing=MISSING,
             remedy=REMEDY,
             others=0 if shared else await api.other_dashboards(board),
             self_url=f"{here}?{urlencode({'before': before})}" if before else here,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
+from math import ceil, log
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,8 @@ class Connection:
             raw.create_function("jsonb", 1, lambda text: text, deterministic=True)
             raw.create_function("riverui_json", 1, _json_text, deterministic=True)
         raw.create_function("riverui_after", 2, _after, deterministic=True)
+        raw.create_aggregate("riverui_bins", 4, _Bins)
+        raw.create_function("riverui_bytes", 1, _bytes, deterministic=True)
         raw.create_function("riverui_contains", 2, _contains, deterministic=True)
         raw.create_function("riverui_newest", 3, _newest, deterministic=True)
         raw.create_function("riverui_seconds", 2, _seconds, deterministic=True)
@@ -195,6 +198,28 @@ def _json_text(value: Any) -> Any:
     except (ValueError, IndexError, RecursionError):
         # Older programs store JSON as text in a blob.
         return value.decode(errors="replace")
+
+
+class _Bins:
+    """An aggregate of microseconds: a zero, and a byte for the bin of each, as in packed_bins."""
+
+    def __init__(self) -> None:
+        self._bins = bytearray(1)
+
+    def step(self, us: int | None, first: int, last: int, log_gamma: float) -> None:
+        """Add one; none for a null."""
+        if us is not None:
+            place = ceil(log(us) / log_gamma) if us > 1 else first
+            self._bins.append(min(max(place, first), last) - first)
+
+    def finalize(self) -> bytes:
+        """Return the bytes."""
+        return bytes(self._bins)
+
+
+def _bytes(text: str) -> bytes:
+    """Return the bytes of a text in Postgres's form."""
+    return bytes.fromhex(text.removeprefix("\\x"))
 
 
 def _after(at: str | None, seconds: float | None) -> str | None:

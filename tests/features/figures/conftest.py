@@ -14,7 +14,7 @@ from riverui.features.figures.reader.figure_reader import FigureReader
 from riverui.features.figures.reader.limits import FigureLimits
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
-from tests.factory import job
+from tests.factory import Jobs, job
 from tests.web.stand_ins import Later
 
 Connection = AsyncConnection[DictRow]
@@ -80,7 +80,7 @@ def ago(**span: float) -> datetime:
 
 
 async def ended(
-    connection: Connection,
+    connection: Connection | Jobs,
     at: datetime,
     state: str = "completed",
     *,

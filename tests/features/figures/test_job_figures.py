@@ -16,8 +16,11 @@ from riverui.features.figures.domain import Waiting
 from riverui.features.figures.store import FailedAttempt, JobFigures, RollupStore
 from riverui.storage.interface import Driver
 from tests.cases import cases
-from tests.factory import attempt_error, job
+from tests.factory import Make, attempt_error, job
+from tests.features.both import SqliteMake, database, driver, driver_url, file, make, postgres_only
 from tests.features.figures.conftest import Connection, ended
+
+__all__ = ["database", "driver", "driver_url", "file", "make"]
 
 AT = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -29,13 +32,13 @@ def same(one: Sketch, other: Sketch) -> bool:
 
 
 async def test_ended_jobs_are_counted_by_minute_queue_kind_and_state(
-    driver: Driver, connection: Connection
+    driver: Driver, make: Make | SqliteMake
 ) -> None:
-    for at in (AT - MINUTE / 60, AT, AT + MINUTE - timedelta(microseconds=1), AT + MINUTE):
+    for at in (AT - MINUTE / 60, AT, AT + MINUTE - timedelta(milliseconds=1), AT + MINUTE):
         for state in ("completed", "cancelled", "discarded"):
-            await ended(connection, at, state, run=2, wait=1)
-    await ended(connection, AT, queue="other", kind="else", run=2, wait=1)
-    await job(connection, "running")
+            await ended(make, at, state, run=2, wait=1)
+    await ended(make, AT, queue="other", kind="else", run=2, wait=1)
+    await job(make, "running")
     async with driver.reading() as db:
         jobs = JobFigures(db)
         found = await jobs.job_ended_tally_list([*THIS, (AT + MINUTE, AT + 2 * MINUTE)])
@@ -62,6 +65,7 @@ async def test_ended_jobs_are_counted_by_minute_queue_kind_and_state(
     assert halves[AT]["default", "test_kind"].run.n == 2
 
 
+@postgres_only
 async def test_postgres_finds_the_bins_that_python_finds(
     driver: Driver, connection: Connection
 ) -> None:
@@ -82,6 +86,7 @@ async def test_postgres_finds_the_bins_that_python_finds(
     assert same(tally.wait, expected)
 
 
+@postgres_only
 async def test_odd_times_are_left_out_or_nothing(driver: Driver, connection: Connection) -> None:
     old = datetime(1, 1, 1, tzinfo=UTC) + timedelta(days=400)
     begun = AT - timedelta(seconds=2)
@@ -103,10 +108,10 @@ async def test_odd_times_are_left_out_or_nothing(driver: Driver, connection: Con
     assert tally.wait.counts == {287: 1, 70: 1}
 
 
-async def test_the_busiest_pairs_are_named(driver: Driver, connection: Connection) -> None:
+async def test_the_busiest_pairs_are_named(driver: Driver, make: Make | SqliteMake) -> None:
     for n in range(5):
         for _ in range(5 - n):
-            await ended(connection, AT, kind=f"kind_{n}", queue="q" if n < 3 else f"rare_{n}")
+            await ended(make, AT, kind=f"kind_{n}", queue="q" if n < 3 else f"rare_{n}")
     async with driver.reading() as db:
         found = await JobFigures(db).job_ended_tally_list(THIS, pairs=2)
     assert {pair: tally.completed for pair, tally in found[AT].items()} == {
@@ -117,6 +122,7 @@ async def test_the_busiest_pairs_are_named(driver: Driver, connection: Connectio
     }
 
 
+@postgres_only
 async def test_names_are_bounded(driver: Driver, connection: Connection) -> None:
     with pytest.raises(CheckViolation):
         await ended(connection, AT, kind="k" * 1000)
@@ -132,16 +138,16 @@ async def test_names_are_bounded(driver: Driver, connection: Connection) -> None
     }
 
 
-async def test_failed_attempts_of_jobs_that_ended(driver: Driver, connection: Connection) -> None:
+async def test_failed_attempts_of_jobs_that_ended(driver: Driver, make: Make | SqliteMake) -> None:
     def error(n: int) -> dict[str, Any]:
         return attempt_error(attempt=n, at=(AT - (10 - n) * MINUTE).isoformat())
 
     many = [error(n) for n in range(1, 20)]
-    once = await ended(connection, AT, "discarded", run=2, errors=[error(1)])
-    twice = await ended(connection, AT, attempt=3, errors=[error(1), error(2)])
-    often = await ended(connection, AT, "cancelled", attempt=20, errors=many)
-    await ended(connection, AT)
-    await ended(connection, AT + MINUTE, attempt=2, errors=[error(1)])
+    once = await ended(make, AT, "discarded", run=2, errors=[error(1)])
+    twice = await ended(make, AT, attempt=3, errors=[error(1), error(2)])
+    often = await ended(make, AT, "cancelled", attempt=20, errors=many)
+    await ended(make, AT)
+    await ended(make, AT + MINUTE, attempt=2, errors=[error(1)])
     async with driver.reading() as db:
         found = await JobFigures(db).job_ended_failure_list(THIS)
         given_up = await JobFigures(db).job_ended_failure_list(THIS, states=[JobState.DISCARDED])
@@ -154,21 +160,21 @@ async def test_failed_attempts_of_jobs_that_ended(driver: Driver, connection: Co
     assert second.at == AT - 8 * MINUTE
 
 
-async def test_failed_attempts_of_jobs_that_go_on(driver: Driver, connection: Connection) -> None:
+async def test_failed_attempts_of_jobs_that_go_on(driver: Driver, make: Make | SqliteMake) -> None:
     def failed(n: int) -> dict[str, Any]:
         return attempt_error(attempt=n, at=(AT + n * MINUTE).isoformat())
 
-    async def make(state: str, attempt: int, errors: Any, at: datetime | None = None) -> int:
+    async def fail(state: str, attempt: int, errors: Any, at: datetime | None = None) -> int:
         at = at or AT + 5 * MINUTE
-        return await job(connection, state, attempt=attempt, attempted_at=at, errors=errors)
+        return await make.job(state, attempt=attempt, attempted_at=at, errors=errors)
 
-    retryable = await make("retryable", 2, [failed(1), failed(2)])
-    first = await make("retryable", 1, None)
-    await make("retryable", 2, [failed(1)], AT - MINUTE)
-    running = await make("running", 2, [failed(1)])
-    await make("running", 1, [])
-    again = await make("available", 1, [failed(1)])
-    await job(connection, "available", attempt=0, attempted_at=None)
+    retryable = await fail("retryable", 2, [failed(1), failed(2)])
+    first = await fail("retryable", 1, None)
+    await fail("retryable", 2, [failed(1)], AT - MINUTE)
+    running = await fail("running", 2, [failed(1)])
+    await fail("running", 1, [])
+    again = await fail("available", 1, [failed(1)])
+    await make.job("available", attempt=0, attempted_at=None)
     async with driver.reading() as db:
         jobs = JobFigures(db)
         found = await jobs.job_unfinished_failure_list(AT)
@@ -180,6 +186,7 @@ async def test_failed_attempts_of_jobs_that_go_on(driver: Driver, connection: Co
     assert len({row.id for row in capped}) == 1
 
 
+@postgres_only
 async def test_errors_that_cannot_be_read_are_left_out(
     driver: Driver, connection: Connection
 ) -> None:
@@ -207,6 +214,7 @@ async def test_errors_that_cannot_be_read_are_left_out(
                     assert await JobFigures(db).job_ended_failure_list(THIS) == []
 
 
+@postgres_only
 async def test_inserted_jobs_are_read_from_the_newest(
     driver: Driver, connection: Connection
 ) -> None:
@@ -238,6 +246,7 @@ async def test_inserted_jobs_are_read_from_the_newest(
     assert [row.jobs for row in after] == [1]
 
 
+@postgres_only
 async def test_what_waits_in_each_queue(driver: Driver, connection: Connection) -> None:
     for n in range(3):
         await job(connection, queue="b", scheduled_at=AT + n * MINUTE, priority=4 - n)
@@ -258,11 +267,11 @@ async def test_what_waits_in_each_queue(driver: Driver, connection: Connection) 
 
 
 async def test_the_oldest_completed_job_that_is_left(
-    driver: Driver, connection: Connection
+    driver: Driver, make: Make | SqliteMake
 ) -> None:
-    await ended(connection, AT)
-    await ended(connection, AT + MINUTE)
-    await ended(connection, AT - MINUTE, "discarded")
+    await ended(make, AT)
+    await ended(make, AT + MINUTE)
+    await ended(make, AT - MINUTE, "discarded")
     async with driver.reading() as db:
         jobs = JobFigures(db)
         assert await jobs.job_first_completed_at(AT - MINUTE) == AT
@@ -270,7 +279,7 @@ async def test_the_oldest_completed_job_that_is_left(
         assert await jobs.job_first_completed_at(AT + 2 * MINUTE) is None
 
 
-@pytest.mark.usefixtures("own_tables")
+@postgres_only
 async def test_of_too_many_rows_of_clients_the_newest_minutes_are_read(
     driver: Driver, connection: Connection
 ) -> None:

@@ -32,11 +32,14 @@ from riverui.features.figures.store import RollupStore
 from riverui.features.figures.verbs import figures_delete
 from riverui.storage.interface import Driver
 from tests.drivers import connect
+from tests.features.both import database, driver, driver_url, file, postgres_only
 from tests.features.figures.conftest import Connection
 
+__all__ = ["database", "driver", "driver_url", "file"]
+
 pytestmark = pytest.mark.usefixtures("own_tables")
-NOON = begin(datetime.now(UTC), DAY) - timedelta(hours=12)
-"""Yesterday's."""
+NOON = begin(datetime.now(UTC), DAY) - timedelta(hours=36)
+"""The day before yesterday's."""
 
 
 @pytest.fixture
@@ -131,6 +134,10 @@ async def test_a_rollup_is_kept_as_it_was_until_another_takes_its_place(driver: 
     assert_same(await stored(driver, MINUTE), rollup(kinds=2))
     assert_same(await stored(driver, MINUTE, NOON + MINUTE), rollup(NOON + MINUTE))
     assert await newest(driver) == {MINUTE: NOON + MINUTE, HOUR: NOON}
+    async with driver.autocommit() as db:
+        assert await RollupStore(db).rollup_delete_before(MINUTE, NOON + MINUTE, limit=3) == 3
+    await figures_delete(driver)
+    assert await newest(driver) == {}
 
 
 async def test_rows_of_everything_of_a_queue_and_of_pairs(driver: Driver) -> None:
@@ -189,6 +196,7 @@ async def test_wider_rollups_are_exactly_what_their_minutes_are(driver: Driver) 
     assert empty.weight == 0
 
 
+@postgres_only
 async def test_who_stores_what_how_often_makes_no_difference(
     driver: Driver, other: Driver, connection: Connection
 ) -> None:
@@ -226,6 +234,7 @@ async def test_the_heavier_rollup_wins_and_reaches_the_hour(driver: Driver) -> N
             assert_same(found, late)
 
 
+@postgres_only
 async def test_a_process_that_is_killed_leaves_nothing_half_done(
     driver: Driver, database_url: str, connection: Connection
 ) -> None:
@@ -255,6 +264,7 @@ async def test_a_process_that_is_killed_leaves_nothing_half_done(
     assert await totals(connection) == after
 
 
+@postgres_only
 async def test_it_works_behind_a_pooler(driver: Driver, bouncer_url: str) -> None:
     """The lock is the transaction's: a session's would stay with a server connection."""
     one, other = connect(bouncer_url), connect(bouncer_url)
@@ -268,6 +278,7 @@ async def test_it_works_behind_a_pooler(driver: Driver, bouncer_url: str) -> Non
         assert_same(await stored(driver, MINUTE, each.at), each)
 
 
+@postgres_only
 async def test_what_is_too_old_is_deleted_and_no_sooner(
     driver: Driver, connection: Connection
 ) -> None:
@@ -283,6 +294,7 @@ async def test_what_is_too_old_is_deleted_and_no_sooner(
             assert await store.rollup_delete_before(HOUR, NOON, limit=3) == expected
 
 
+@postgres_only
 async def test_all_are_deleted_whatever_the_users_rights(
     driver: Driver, connection: Connection, database_url: str
 ) -> None:

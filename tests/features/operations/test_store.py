@@ -17,6 +17,9 @@ from riverui.features.operations.store import Operation, OperationStatus, Operat
 from riverui.storage.interface import Driver
 from riverui.storage.interface.job_actions import SkipReason
 from riverui.storage.interface.params import Count, CountKind, JobCursor, JobCutoff, JobOrder
+from tests.features.both import database, driver, driver_url, file, postgres_only
+
+__all__ = ["database", "driver", "driver_url", "file"]
 
 TERM = timedelta(seconds=30)
 """How long a dashboard holds an operation: longer than a test."""
@@ -148,6 +151,7 @@ async def test_whoever_lost_it_writes_nothing_more(driver: Driver) -> None:
     assert found.ended_at is not None
 
 
+@postgres_only
 async def test_during_a_chunk_it_is_not_taken_over(driver: Driver) -> None:
     held = await insert(driver, term=NO_TERM)
     async with driver.transaction() as transaction:

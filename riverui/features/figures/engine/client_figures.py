@@ -13,8 +13,6 @@ from riverui.errors import DatabaseError, PermissionDenied, ReadOnlyDatabase, Sc
 from riverui.features.figures.domain import MINUTE
 from riverui.features.figures.engine.attempt_tallies import AttemptTallies
 from riverui.features.figures.store import CLIENT_LATE, RollupStore
-from riverui.storage.interface import SQL
-from riverui.storage.tables import installed
 
 _LAST_SECONDS = 3.0
 """How long a stop waits for the last figures to be written."""
@@ -35,7 +33,6 @@ class ClientFigures:
         self._client = client
         self._count = count
         """Called with the tallies that count ended attempts, or with None to count none."""
-        self._possible = SQL in client.driver.capabilities
         self._there = False
         self._error = ""
         self._tallies = AttemptTallies(keep=MINUTE + CLIENT_LATE, clock=client.clock)
@@ -45,15 +42,12 @@ class ClientFigures:
 
     async def start(self) -> None:
         """Count from the first job, if the table exists."""
-        if self._possible:
-            with suppress(DatabaseError):
-                await self._look()
+        with suppress(DatabaseError):
+            await self._look()
 
     async def run(self) -> None:
         """Look for the table now and then, and write new figures while it exists."""
         limits = self._client.limits
-        if not self._possible:
-            return
         seconds = limits.figures_seconds
         while True:
             pass_on_cancellation()
@@ -89,7 +83,7 @@ class ClientFigures:
 
     async def _look(self) -> None:
         async with self._client.driver.autocommit() as executor:
-            self._there = await installed(executor)
+            self._there = await RollupStore.installed(executor)
         if self._there:
             self._count(self._tallies)
 
