@@ -206,9 +206,10 @@ class _Bins:
     def __init__(self) -> None:
         self._bins = bytearray(1)
 
-    def step(self, us: int | None, first: int, last: int, log_gamma: float) -> None:
-        """Add one; none for a null."""
+    def step(self, us: int | None, *scale: Any) -> None:
+        """Add one, by the first and last bin and the logarithm of gamma; none for a null."""
         if us is not None:
+            first, last, log_gamma = scale
             place = ceil(log(us) / log_gamma) if us > 1 else first
             self._bins.append(min(max(place, first), last) - first)
 

@@ -70,7 +70,7 @@ class SqliteSql:
     prepared = rows
 
     async def guarded(self, name: str, parameters: Mapping[str, Any], **slots: Fragment) -> Rows:
-        """Return the rows of a block; a failure undoes the block alone, as everywhere here."""
+        """Return the rows of a block; a failure undoes the block alone."""
         return await self.rows(name, parameters, **slots)
 
     async def run(self, statement: str) -> None:
