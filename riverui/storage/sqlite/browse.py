@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 
 from riverui.domain.jobs import (
-    FAILED,
     FINALIZED,
     JobListRow,
     JobRow,
@@ -20,13 +19,12 @@ from riverui.domain.jobs import (
 from riverui.domain.queues import QueueCountRow, QueueListRow, QueueRow
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import (
-    EVERY,
     Count,
     CountKind,
-    JobCursor,
     JobCutoff,
     JobFilter,
     JobJsonPage,
+    JobOrder,
     JobPage,
     JobPageParams,
     JobProgress,
@@ -34,29 +32,41 @@ from riverui.storage.interface.params import (
     SearchedWindow,
     TextPiece,
 )
-from riverui.storage.sqlite import job_texts
+from riverui.storage.sqlite import job_list, job_texts
 from riverui.storage.sqlite.job_filter import (
     Condition,
     all_of,
-    before,
-    chosen,
+    condition_of,
     in_states,
     like,
-    place_of,
     quoted,
-    terms,
 )
 from riverui.storage.sqlite.job_rows import COLUMNS, STATES, job_row
 from riverui.storage.sqlite.queues import Queues
-from riverui.storage.sqlite.statements import reads
-from riverui.storage.sqlite.values import instant, stamp
+from riverui.storage.sqlite.statements import id_list, reads
+from riverui.storage.sqlite.values import instant
 
 _TEXTS = frozenset({"args", "errors", "job", "metadata", "output"})
+_COUNTED = 20_000
+"""Jobs that a count compares if no index serves the filter."""
 _EVERY_ARGS = 10_000_000
 """Most characters of one job's args in an answer: as on Postgres."""
 
 
 _FAILED_AT = "coalesce(attempted_at, scheduled_at) desc, id desc"
+_FAILED = """
+    select job.id from json_each('[1, 2, 3, 4]') as priorities cross join river_job as job
+    where job.id in (
+        select id from river_job
+        where state = 'discarded' and queue = ? and priority = priorities.value
+        order by scheduled_at desc limit 100
+    )
+    union all
+    select * from (select id from river_job where state = 'retryable' and queue = ? limit 1000)
+"""
+"""A queue's discarded jobs that were due last, and retryable ones: River's fetching index finds
+them.
+"""
 _UNFINISHED = quoted(state for state in JobState if state not in FINALIZED)
 _DISTINCT = """
     with recursive names(name) as (
@@ -112,7 +122,15 @@ class Browse(Queues):
     @reads
     def job_count(self, filter: JobFilter, *, cap: int, cutoff: JobCutoff | None = None) -> Count:
         """Count the jobs that match: AT_LEAST from `cap` on."""
-        return _count(self._number(chosen(filter, cutoff), cap), cap)
+        if not filter.terms and cutoff is None:
+            return _count(self._number(in_states(filter.states), cap), cap)
+        order = JobOrder.TIME_DESC if filter.states else JobOrder.ID_DESC
+        params = JobPageParams(
+            filter=filter, order=order, limit=cap, window=_COUNTED, cutoff=cutoff
+        )
+        found, ended = job_list.count(self._scope.connection, params)
+        rough = ended or found > cap
+        return Count(value=min(found, cap), kind=CountKind.AT_LEAST if rough else CountKind.EXACT)
 
     @reads
     def job_count_by_state(self, *, cap: int) -> Mapping[JobState, Count]:
@@ -122,9 +140,8 @@ class Browse(Queues):
     @reads
     def job_count_exact(self, state: JobState) -> Count:
         """Count exactly."""
-        return Count(
-            value=self._value("select count(*) from river_job where state = ?", [state.value])
-        )
+        where = in_states([state]).sql
+        return Count(value=self._value(f"select count(*) from river_job where {where}"))
 
     @reads
     def job_cutoff(self) -> JobCutoff:
@@ -175,7 +192,8 @@ class Browse(Queues):
     @reads
     def job_progress(self, filter: JobFilter, *, window: int) -> JobProgress:
         """Count the filter's jobs by state."""
-        states, found = in_states(filter.states), terms(filter)
+        states = in_states(filter.states)
+        found = all_of([condition_of(term) for term in filter.terms])
         rows = self._rows(
             "select state, count(*), (select count(*) from (select 1 from river_job"
             f" where {states.sql} limit ?)) from (select * from river_job where {states.sql}"
@@ -236,10 +254,9 @@ class Browse(Queues):
     def queue_failure_list(self, name: str, *, limit: int = 10) -> Sequence[JobListRow]:
         """Return the queue's discarded and retryable jobs, newest attempt first."""
         failed = self._rows(
-            f"select {job_texts.LIST_COLUMNS} from river_job where id in (select id from river_job"
-            f" where queue = ? and {in_states(FAILED).sql} order by {_FAILED_AT} limit ?)"
-            f" order by {_FAILED_AT}",
-            [name, limit],
+            f"select {job_texts.LIST_COLUMNS} from river_job where id in ({_FAILED})"
+            f" order by {_FAILED_AT} limit ?",
+            [name, name, limit],
         )
         return [job_texts.list_row(row) for row in failed]
 
@@ -273,52 +290,16 @@ class Browse(Queues):
         """Return the rows of a page in the order of display, whether more follow, and where the
         search has ended, if the window did before the page was full.
         """
-        order, cursor, wanted = params.order, params.cursor, params.filter
-        place = place_of(order, wanted.states)
-        backwards = cursor is not None and cursor.before
-        way = "desc" if order.descending is not backwards else "asc"
-        conditions = [in_states(wanted.states), before(params.cutoff)]
-        if cursor is not None:
-            at = cursor.id if cursor.at is None or order.by_id else stamp(cursor.at)
-            compared = f"({place}, id) {'<' if way == 'desc' else '>'} (?, ?)"
-            conditions.append(Condition(compared, [at, cursor.id]))
-        where, found = all_of(conditions), terms(wanted)
-        by = f"order by {place} {way}, id {way}"
-        examined = f"from river_job where {where.sql} {by}"
-        if wanted.terms:
-            source = f"from (select * {examined} limit ?) where {found.sql} {by}"
-            values = [*where.values, min(params.window, EVERY), *found.values]
-        else:
-            source, values = examined, list(where.values)
-        # Only the ids, as SQLite makes every column of what it sorts.
-        rows = self._rows(
-            f"select {columns} from river_job where id in (select id {source} limit ?) {by}",
-            [*values, params.limit + 1],
-        )
-        more = len(rows) > params.limit
-        rows = rows[: params.limit]
-        searched = None
-        if wanted.terms and not more and params.window < EVERY:
-            searched = self._searched(
-                params, f"select id, {place}, +created_at {examined}", where.values
+        found = job_list.find_page(self._scope.connection, params)
+        rows = {
+            row[0]: row
+            for row in self._rows(
+                f"select {columns} from river_job where id in (select value from json_each(?))",
+                [id_list(found.ids)],
             )
-        return (rows[::-1] if backwards else rows), more, searched
-
-    def _searched(
-        self, params: JobPageParams, examined: str, values: Sequence[Any]
-    ) -> SearchedWindow | None:
-        """Return where the window ended; None if it has seen every row."""
-        last = self._rows(f"{examined} limit 2 offset ?", [*values, params.window - 1])
-        if len(last) < 2:
-            return None
-        job_id, place, created_at = last[0]
-        by_id = params.order.by_id
-        backwards = params.cursor is not None and params.cursor.before
-        return SearchedWindow(
-            rows=params.window,
-            until=instant(created_at if by_id else place),
-            resume=JobCursor(at=None if by_id else instant(place), id=job_id, before=backwards),
-        )
+        }
+        ids = found.ids[::-1] if params.cursor and params.cursor.before else found.ids
+        return [rows[each] for each in ids], found.more, found.searched
 
     def _number(self, where: Condition, cap: int) -> int:
         """Count the jobs that fulfil a condition, up to one more than `cap`."""

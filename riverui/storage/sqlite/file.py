@@ -9,9 +9,9 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import timedelta
 from math import ceil, log
 from pathlib import Path
@@ -67,6 +67,12 @@ class Connection:
         """Run a statement and return its rows, and the names of their columns."""
         rows = self.execute(sql, values)
         return rows, [column[0] for column in self._cursor.description or ()]
+
+    def stream(self, sql: str, values: Sequence[Any]) -> Iterator[Any]:
+        """Run a statement and yield its rows one by one, each read when it is asked for."""
+        with closing(self.raw.cursor()) as cursor:
+            cursor.row_factory = None
+            yield from cursor.execute(sql, values)
 
     def execute_many(self, sql: str, values: Sequence[Sequence[Any]]) -> int:
         """Run a statement for each of the values and return how many rows they changed."""

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from riverui.domain.jobs import FINALIZED, WAITING, JobState
+from riverui.domain.jobs import FINALIZED, JobState
 from riverui.domain.json import read_json
 from riverui.errors import BadRequest
-from riverui.storage.interface.params import Field, JobCutoff, JobFilter, JobOrder, Op, Term
+from riverui.storage.interface.params import Field, JobCutoff, Op, Term
 from riverui.storage.sqlite.file import json_text
 from riverui.storage.sqlite.values import stamp
 
@@ -53,7 +53,7 @@ class Condition(NamedTuple):
 def all_of(conditions: Sequence[Condition]) -> Condition:
     """Return one condition that holds if all of them hold."""
     return Condition(
-        " and ".join(each.sql for each in conditions) or "true",
+        " and ".join(each.sql for each in conditions if each.sql != "true") or "true",
         [value for each in conditions for value in each.values],
     )
 
@@ -89,16 +89,6 @@ def before(cutoff: JobCutoff | None) -> Condition:
     )
 
 
-def chosen(filter: JobFilter, cutoff: JobCutoff | None = None) -> Condition:
-    """Return the condition of the jobs of a filter."""
-    return all_of([in_states(filter.states), before(cutoff), terms(filter)])
-
-
-def terms(filter: JobFilter) -> Condition:
-    """Return the condition of the filter's terms."""
-    return all_of([_term(term) for term in filter.terms])
-
-
 def containing(column: str, wanted: str) -> Condition:
     """Return the condition that a JSON text contains a value, as Postgres's `@>` has it."""
     leaves = _leaves(read_json(wanted), "$")
@@ -123,28 +113,15 @@ def _leaves(wanted: object, path: str) -> Sequence[tuple[str, int | str]]:
     return []
 
 
-def place_of(order: JobOrder, states: Sequence[JobState]) -> str:
-    """Return the SQL of a job's time in a list by time; its id in one by id."""
-    if order.by_id:
-        return "id"
-    if states and FINALIZED.issuperset(states):
-        return "finalized_at"
-    if states and WAITING.issuperset(states):
-        return "scheduled_at"
-    return (
-        "case when state in ('cancelled', 'completed', 'discarded') then finalized_at"
-        " when state = 'running' then coalesce(attempted_at, scheduled_at) else scheduled_at end"
-    )
-
-
 def like(pattern: str) -> str:
     """Return a pattern with `*` for any run of characters as SQL's LIKE has it, escaped by `!`."""
     escaped = pattern.replace("!", "!!").replace("%", "!%").replace("_", "!_")
     return escaped.replace("*", "%")
 
 
-def _term(term: Term) -> Condition:
-    found = [_comparison(term, value) for value in term.values]
+def condition_of(term: Term) -> Condition:
+    """Return the condition of one term of a filter."""
+    found = [comparison(term, value) for value in term.values]
     sql = " or ".join(f"({each.sql})" for each in found) or "false"
     return Condition(
         f"({sql}) is {'not ' * term.negated}true",
@@ -152,7 +129,7 @@ def _term(term: Term) -> Condition:
     )
 
 
-def _comparison(term: Term, value: int | str | datetime) -> Condition:
+def comparison(term: Term, value: int | str | datetime) -> Condition:
     """Return the condition of one value; BadRequest if the field cannot be compared so."""
     field, op = term.field, term.op
     if field in _JSON and op is Op.CONTAINS:
