@@ -15,7 +15,7 @@ from contextlib import closing, suppress
 from datetime import timedelta
 from math import ceil, log
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from riverui.domain.json import read_json
 from riverui.storage.sqlite.json_binary import json_of
@@ -53,7 +53,8 @@ class Connection:
             raw.create_function("jsonb", 1, lambda text: text, deterministic=True)
             raw.create_function("riverui_json", 1, _json_text, deterministic=True)
         raw.create_function("riverui_after", 2, _after, deterministic=True)
-        raw.create_aggregate("riverui_bins", 4, _Bins)
+        # Typeshed knows only aggregates of integers.
+        raw.create_aggregate("riverui_bins", 4, cast("Any", _Bins))
         raw.create_function("riverui_bytes", 1, _bytes, deterministic=True)
         raw.create_function("riverui_contains", 2, _contains, deterministic=True)
         raw.create_function("riverui_newest", 3, _newest, deterministic=True)
@@ -212,10 +213,9 @@ class _Bins:
     def __init__(self) -> None:
         self._bins = bytearray(1)
 
-    def step(self, us: int | None, *scale: Any) -> None:
-        """Add one, by the first and last bin and the logarithm of gamma; none for a null."""
+    def step(self, us: int | None, first: int, last: int, log_gamma: float) -> None:
+        """Add one; none for a null."""
         if us is not None:
-            first, last, log_gamma = scale
             place = ceil(log(us) / log_gamma) if us > 1 else first
             self._bins.append(min(max(place, first), last) - first)
 
