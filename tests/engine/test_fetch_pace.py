@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 from riverui.engine.config import QueueConfig
 from riverui.engine.limits import EngineLimits
-from riverui.engine.work.worker import Job
+from riverui.engine.work.worker import BatchWorker, Job
+from riverui.engine.work.workers import Workers
 from riverui.storage.connect import connect
 from tests.engine.conftest import Playground, Task
 
@@ -39,16 +40,8 @@ class Counted:
             "queues": {"default": QueueConfig(max_workers=4)},
         }
         await self.play.start(database=driver, **(given | settings))
-        await self.play.until(self._fetched)
-
-    async def _fetched(self) -> bool:
-        """Return whether the first fetch has ended: it finds nothing that is inserted from now."""
-        return bool(
-            await self.play.rows(
-                "select 1 from pg_stat_activity where datname = current_database()"
-                " and state = 'idle' and query like '%%skip locked%%'"
-            )
-        )
+        # The first fetch finds nothing that is inserted from now on.
+        await self.play.until(lambda: self.play.client.last_fetched_at is not None)
 
     async def insert(self, jobs: int, value: str = "", queue: str = "default") -> None:
         await self.play.rows(
@@ -122,6 +115,34 @@ async def test_the_second_fetch_of_a_backlog_keeps_to_the_ceiling_too(play: Play
     )
     await play.until(lambda: counted.worked.total() >= 300)
     assert counted.fetches <= 50 * (loop.time() - began) + 2
+
+
+class Together(BatchWorker[Task]):
+    """Looks a hundred times a second for jobs with the same value."""
+
+    by_args = True
+    max_delay = timedelta(seconds=1)
+    poll_interval = timedelta(milliseconds=10)
+
+    def __init__(self) -> None:
+        self.worked = 0
+
+    async def work_many(self, jobs: Sequence[Job[Task]]) -> None:
+        """Count the jobs."""
+        self.worked += len(jobs)
+
+
+async def test_fetches_of_batches_keep_to_the_ceiling_too(play: Playground) -> None:
+    counted, together = Counted(play), Together()
+    play.workers = Workers()
+    play.worker(together)
+    for value in "abcd":
+        await counted.insert(1, value)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await counted.start(limits=EngineLimits(fetches_per_second=50))
+    await play.until(lambda: together.worked == 4)
+    assert 10 < counted.fetches <= 50 * (loop.time() - began) + 2
 
 
 async def test_an_empty_queue_is_fetched_once_per_cooldown_however_often_it_is_announced(

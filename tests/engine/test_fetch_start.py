@@ -10,19 +10,26 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
 
 from riverui.domain.jobs import JobRow
+from riverui.domain.partitions import WHOLE, PartitionConfig
 from riverui.engine.config import QueueConfig
 from riverui.engine.work.fetch_start import Begun, FetchStart, Places
+from riverui.engine.work.worker import BatchWorker, Job
+from riverui.features.concurrency.domain import ConcurrencyConfig
+from riverui.features.fair_shares.domain import FairShare
+from riverui.features.rate_limits.domain import RateLimit
 from riverui.storage.connect import connect
 from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobFetchParams, Place
+from riverui.storage.stores.candidates import CandidateStore
 from riverui.storage.stores.first_places import FirstPlaceStore
-from tests.engine.conftest import Playground
+from tests.engine.conftest import Playground, Task
 from tests.scale import scaled
 
 SPANS = (0.1, 1.0, 10.0)
@@ -78,6 +85,8 @@ class History:
             self.fetch,
             self.fetch,
             self.fetch_two_at_once,
+            self.choose,
+            self.choose,
             self.fetch_by_another,
             self.fail,
             self.look,
@@ -157,7 +166,7 @@ class History:
         waiting = await self.waiting(self.connection)
         rows = await self.take(begun, limit)
         self.start.end(begun, rows, limit)
-        self.check(waiting, rows, limit, begun)
+        self.check(waiting, [row._asdict() for row in rows], limit, begun and begun.start)
         return len(rows)
 
     async def fetch_two_at_once(self) -> None:
@@ -167,6 +176,25 @@ class History:
         others = await self.take(second, 2)
         self.start.end(second, others, 2)
         self.start.end(first, rows, 2)
+
+    async def choose(self) -> None:
+        """Fetch some of the first jobs and leave the others, as features with limits do."""
+        begun = self.start.begin()
+        if begun is not None and (begun.start != begun.passed or self.dice.random() < 0.3):
+            params = self.params()._replace(after=begun.start)
+            self.start.step(
+                begun, await FirstPlaceStore(self.executor).job_first_place_list(params)
+            )
+        waiting = await self.waiting(self.connection)
+        limit, store = self.dice.choice((1, 3, 100)), CandidateStore(self.executor)
+        params = self.params(limit=limit)._replace(after=self.start.passed)
+        found = {each.id for each in await store.job_candidate_list(params, [WHOLE], window=50)}
+        seen = [row for row in waiting if row["id"] in found]
+        # Of those that are held by others nothing is expected.
+        full = len(found) == min(limit, 50)
+        self.check(waiting, seen, len(seen) if full else limit, self.start.passed)
+        chosen = [row["id"] for row in seen if self.dice.random() < 0.5]
+        self.start.count(await store.job_claim(params, chosen))
 
     async def take(self, begun: Begun | None, limit: int) -> Sequence[JobRow]:
         params = self.params(limit=limit)._replace(after=begun and begun.start)
@@ -185,21 +213,21 @@ class History:
         return await cursor.fetchall()
 
     def check(
-        self, waiting: list[DictRow], rows: Sequence[JobRow], limit: int, begun: Begun | None
+        self, waiting: list[DictRow], rows: Sequence[DictRow], limit: int, start: Places | None
     ) -> None:
-        """All of the first jobs were fetched but for those that came late, and not long ago."""
-        fetched = {row.id for row in rows}
+        """All of the first jobs were found but for those that came late, and not long ago."""
+        fetched = {row["id"] for row in rows}
         assert fetched <= {row["id"] for row in waiting}
         for row in waiting:
             if row["id"] in fetched:
                 continue
             if len(fetched) == limit and all(
                 (row["priority"], row["scheduled_at"], row["id"])
-                > (other.priority, other.scheduled_at, other.id)
+                > (other["priority"], other["scheduled_at"], other["id"])
                 for other in rows
             ):
                 break
-            assert begun is not None, "a fetch from the beginning leaves nothing"
+            assert start is not None, "a fetch from the beginning leaves nothing"
             due = (row["scheduled_at"] - BEGIN).total_seconds() + self.set_back
             came = max(self.came_at[row["id"]], due)
             passed = self.passed_at(row)
@@ -248,8 +276,35 @@ async def entries_read(play: Playground) -> int:
     return int(row["read"])
 
 
-async def test_removed_rows_are_not_read_by_every_fetch(play: Playground) -> None:
+class InBatches(BatchWorker[Task]):
+    """Works a few jobs at once."""
+
+    max_count = 10
+
+    async def work_many(self, jobs: Sequence[Job[Task]]) -> None:
+        """Do nothing."""
+
+
+BY_VALUE = PartitionConfig(by_args=["value"])
+WAYS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "batches": {},
+    "limit": {"concurrency": ConcurrencyConfig(global_limit=3)},
+    "limit_by_value": {"concurrency": ConcurrencyConfig(global_limit=3, partition=BY_VALUE)},
+    "limit_here": {"concurrency": ConcurrencyConfig(local_limit=3, partition=BY_VALUE)},
+    "rate": {"rate_limit": RateLimit(limit=10_000, partition=BY_VALUE)},
+    "share": {"fair_share": FairShare(partition=BY_VALUE)},
+}
+"""Settings of a queue by name."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_removed_rows_are_not_read_by_every_fetch(
+    play: Playground, own_tables: None, way: str
+) -> None:
     removed, jobs = 3_000, 200
+    if way == "batches":
+        play.worker(InBatches())
     async with await AsyncConnection.connect(play.database_url) as holder:
         await holder.execute("set transaction isolation level repeatable read")
         await holder.execute("select from river_job")
@@ -267,7 +322,7 @@ async def test_removed_rows_are_not_read_by_every_fetch(play: Playground) -> Non
         seen: Counter[str] = Counter()
         client = await play.start(
             database=connect(play.database_url, watch=lambda name, *_: seen.update([name])),
-            queues={"default": QueueConfig(max_workers=4)},
+            queues={"default": QueueConfig(max_workers=4, **WAYS[way])},
         )
         for _ in range(jobs // 2):
             ids.append(await play.insert())
@@ -280,6 +335,7 @@ async def test_removed_rows_are_not_read_by_every_fetch(play: Playground) -> Non
             return await entries_read(play) - before >= removed + jobs
 
         await play.until(reported)
-    # A look reads them all: there is one at the beginning, and seldom another.
-    looks = seen["job_first_place_list"]
-    assert await entries_read(play) - before <= looks * (removed + jobs) + 10 * jobs
+    # A look reads them all: there is one at the beginning, and seldom another. Features read some
+    # jobs more than once.
+    fetches = seen["job_candidate_list"] + seen["job_fetch_limited"]
+    assert await entries_read(play) - before <= 2 * (removed + jobs) + 10 * jobs + 100 * fetches

@@ -24,6 +24,7 @@ from riverui.storage.interface.engine_params import (
     JobDeleteBeforeParams,
     JobFetchParams,
     JobRescueParams,
+    JobsAlike,
     JobSelectParams,
     JobSetStateParams,
     Place,
@@ -387,6 +388,17 @@ def _engine() -> dict[str, Case]:
     everything = JobSelectParams(kinds=("retired",))
     # Jobs wait in 6 queues, in 4 priorities each.
     pairs = 2 * 6 * 4
+    limited = LimitedFetchParams(
+        life=ClientLife(id="me", registered_at=now),
+        partition=_BY_A,
+        most=5,
+        most_here=5,
+        used={},
+        full=(),
+        window=1_000,
+        looked_at=250,
+    )
+    after = (Place(now - timedelta(hours=1), 0),) * 4
     calls: dict[str, tuple[Call, set[str], int]] = {
         "fetch": (
             lambda x: x.work.get_available(JobFetchParams("me", "queue_1", 100)),
@@ -402,16 +414,33 @@ def _engine() -> dict[str, Case]:
             20_000 // 6 + 10,
         ),
         "fetch after others": (
-            lambda x: x.work.get_available(
-                JobFetchParams(
-                    "me", "queue_1", 100, after=(Place(now - timedelta(hours=1), 0),) * 4
-                )
-            ),
+            lambda x: x.work.get_available(JobFetchParams("me", "queue_1", 100, after=after)),
             {FETCHING, PKEY},
             4 * 100,
         ),
+        "fetch for a batch": (
+            lambda x: x.work.get_available(
+                JobFetchParams("me", "queue_1", 100, alike=JobsAlike("mail", 1_000))
+            ),
+            {FETCHING, PKEY},
+            2 * 1_000 + 4 * 400,
+        ),
+        "fetch for a batch after others": (
+            lambda x: x.work.get_available(
+                JobFetchParams("me", "queue_1", 100, alike=JobsAlike("mail", 1_000), after=after)
+            ),
+            {FETCHING, PKEY},
+            2 * 1_000 + 4 * 400,
+        ),
         "first places": (
             lambda x: FirstPlaceStore(x).job_first_place_list(JobFetchParams("me", "queue_1", 0)),
+            {FETCHING},
+            4 * 2,
+        ),
+        "first places after others": (
+            lambda x: FirstPlaceStore(x).job_first_place_list(
+                JobFetchParams("me", "queue_1", 0, after=after)
+            ),
             {FETCHING},
             4 * 2,
         ),
@@ -425,6 +454,13 @@ def _engine() -> dict[str, Case]:
         "candidates": (
             lambda x: CandidateStore(x).job_candidate_list(
                 JobFetchParams("me", "queue_1", 100), [WHOLE, _BY_A], window=1_000
+            ),
+            {FETCHING},
+            2 * 100,
+        ),
+        "candidates after others": (
+            lambda x: CandidateStore(x).job_candidate_list(
+                JobFetchParams("me", "queue_1", 100, after=after), [WHOLE, _BY_A], window=1_000
             ),
             {FETCHING},
             2 * 100,
@@ -465,16 +501,14 @@ def _engine() -> dict[str, Case]:
             # Without a client that is alive it takes nothing, but chooses all the same.
             lambda x: LimitStore(x).job_fetch_limited(
                 JobFetchParams("me", "queue_1", 100),
-                LimitedFetchParams(
-                    life=ClientLife(id="me", registered_at=datetime.now(UTC)),
-                    partition=_BY_A,
-                    most=5,
-                    most_here=5,
-                    used={},
-                    full=(),
-                    window=1_000,
-                    looked_at=250,
-                ),
+                limited,
+            ),
+            {FETCHING, PKEY},
+            2 * 250 + 4 * 100,
+        ),
+        "fetch from a limited queue after others": (
+            lambda x: LimitStore(x).job_fetch_limited(
+                JobFetchParams("me", "queue_1", 100, after=after), limited
             ),
             {FETCHING, PKEY},
             2 * 250 + 4 * 100,

@@ -11,12 +11,16 @@ pace: a job that becomes available up to so many seconds after its place was pas
 within as many seconds. All others are found by a look at the first available job of each priority,
 made beside the fetches. It reads all entries, so it is repeated when they are few for the number of
 jobs and seconds since the last look (`_PER_JOB`, `_PER_SECOND`).
+
+If features choose among the jobs, others stay in front of those that were fetched. Then fetches
+begin at the first one that is there, which a statement of its own finds from time to time
+(`_STEP_FETCHES`, `_STEP_JOBS`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
@@ -47,6 +51,10 @@ _LOOK_FETCHES = 16
 """Fetches from the beginning before the next look, if they brought jobs."""
 _LOOK_EMPTY_FETCHES = 256
 """The same if they brought none: four minutes of polls."""
+_STEP_FETCHES = 8
+"""Fetches after which the first job is looked for from the last place on."""
+_STEP_JOBS = 64
+"""Jobs after which it is: until then each fetch reads the entries of so many again."""
 _LOOK_SECONDS = 1.0
 """Shortest time between two looks while fetches begin later."""
 _CLOCKS = timedelta(seconds=2)
@@ -102,6 +110,8 @@ class FetchStart:
         self._looked_at = now()
         self._now = now
         self._spans: Sequence[_Span] = ()
+        self._step_fetches = self._step_jobs = 0
+        """The same since the last step."""
         self._top = _BEGINNING
         """The last place that was passed."""
 
@@ -149,31 +159,62 @@ class FetchStart:
         self._go_back(_BEGINNING)
 
     def end(self, begun: Begun | None, rows: Sequence[JobRow], limit: int) -> None:
-        """Handle the jobs of a fetch that has succeeded."""
-        self._fetches += 1
-        self._jobs += len(rows)
-        if begun is None or self.passed is None:
+        """Handle the jobs of a fetch that has succeeded, the first ones from its start on."""
+        best = self.count(rows)
+        if begun is None:
             return
+        last = max(best) if len(rows) >= limit else _PRIORITIES + 1
+        # Up to where it has read each priority.
+        ends = list(begun.start)
+        for n, top in enumerate(self._top):
+            if n + 1 < last:
+                ends[n] = max(top, begun.recent)
+            elif n + 1 == last:
+                ends[n] = best[last]
+        self._pass(begun, ends)
+
+    def step_due(self, begun: Begun) -> bool:
+        """Return whether to look for the first job from this start on, before a fetch in which
+        features choose.
+        """
+        return (
+            begun.start != begun.passed
+            or self._step_fetches >= _STEP_FETCHES
+            or self._step_jobs >= _STEP_JOBS
+        )
+
+    def step(self, begun: Begun, found: FirstPlaces) -> None:
+        """Handle the first jobs from a start on: `passed` is where fetches begin then."""
+        self._step_fetches = self._step_jobs = 0
+        tops = zip(found.places, self._top, strict=True)
+        self._pass(begun, [place or max(top, begun.recent) for place, top in tops])
+
+    def count(self, rows: Sequence[JobRow]) -> Mapping[int, Place]:
+        """Count a fetch and its jobs; return the last place of each priority among them."""
+        self._fetches += 1
+        self._step_fetches += 1
+        self._jobs += len(rows)
+        self._step_jobs += len(rows)
         best: dict[int, Place] = {}
         for row in rows:
             place = Place(row.scheduled_at, row.id)
             if place > best.get(row.priority, _BEGINNING[0]):
                 best[row.priority] = place
-        last = max(best) if len(rows) >= limit else _PRIORITIES + 1
+        self._top = tuple(max(top, best.get(n, top)) for n, top in enumerate(self._top, 1))
+        return best
+
+    def _pass(self, begun: Begun, ends: Sequence[Place]) -> None:
+        """Pass the places before which there is nothing more after the start of a fetch."""
+        if self.passed is None:
+            return
         passed = list(self.passed)
-        top = list(self._top)
-        for n, (start, before) in enumerate(zip(begun.start, begun.passed, strict=True)):
-            top[n] = max(top[n], best.get(n + 1, top[n]))
-            # Up to where it has read this priority.
-            end = best[last] if n + 1 == last else start
-            if n + 1 < last:
-                end = max(top[n], begun.recent)
+        for n, (start, before, end) in enumerate(zip(begun.start, begun.passed, ends, strict=True)):
             if end < before:
-                # It went back, and was full before it had caught up.
+                # It went back, and left jobs before it had caught up.
                 passed[n] = min(passed[n], end)
             elif start <= passed[n]:
                 passed[n] = max(passed[n], end)
-        self.passed, self._top = tuple(passed), tuple(top)
+        self.passed = tuple(passed)
         now = self._now()
         for span in self._spans:
             # Of two fetches at once, one counts.

@@ -323,15 +323,41 @@ class Fetcher:
     def _get_available(
         self, params: JobFetchParams, connection: DedicatedConnection
     ) -> Awaitable[Sequence[JobRow]]:
+        if self._choice.active or self._client.pilot.wants_fetch(self.name):
+            return self._get_chosen(params, connection)
+        return connection.call(lambda executor: self._get_plain(executor, params))
+
+    async def _get_chosen(
+        self, params: JobFetchParams, connection: DedicatedConnection
+    ) -> Sequence[JobRow]:
+        """Fetch jobs that features choose, from where it may begin."""
+        if not self.start.known and SQL in self._client.driver.capabilities:
+            await connection.call(self._look_at)
+        if (begun := self.start.begin()) is not None and self.start.step_due(begun):
+            asked = params._replace(after=begun.start)
+            try:
+                found = await connection.call(
+                    lambda executor: FirstPlaceStore(executor).job_first_place_list(asked)
+                )
+            except BaseException:
+                self.start.failed(begun)
+                raise
+            self.start.step(begun, found)
+        if not self._may_fetch:
+            return ()
+        params = params._replace(after=self.start.passed)
         if self._client.pilot.wants_fetch(self.name):
-            return connection.call_in_transaction(
+            rows = await connection.call_in_transaction(
                 lambda executor: self._fetch_by_features(executor, params)
             )
-        if self._choice.active:
-            return connection.call(
+        else:
+            rows = await connection.call(
                 lambda executor: self._choice.fetch(executor, params, at_once=True)
             )
-        return connection.call(lambda executor: self._get_plain(executor, params))
+        self.start.count(rows)
+        if self.start.look_due:
+            self._look.set()
+        return rows
 
     async def _get_plain(self, executor: Executor, params: JobFetchParams) -> Sequence[JobRow]:
         """Fetch from where it may begin; nothing if the queue was paused meanwhile."""
@@ -372,7 +398,11 @@ class Fetcher:
             await self._parts.pace.turn()
             limit = min(most, self._rows_that_fit)
             params = self._params._replace(
-                limit=limit, kinds=None, except_ids=self._aside.ids, alike=alike
+                limit=limit,
+                kinds=None,
+                except_ids=self._aside.ids,
+                alike=alike,
+                after=self.start.passed,
             )
             reservation = self.slots.reserve(0)
             rows: Sequence[JobRow] = ()

@@ -22,15 +22,16 @@ seen as materialized (
     select v.id, v.key, v.priority, v.scheduled_at
     from (
       select j.id, j.priority, j.scheduled_at, (/* key: */ ''::text /* :key */) as key
-      from /* schema */river_job j
+      from /* jobs: */ /* schema */river_job j
       where j.state = 'available' and j.queue = :queue::text and j.scheduled_at <= coalesce(:now::timestamptz, now())
         /* kinds: */ and (j.kind = any(:kinds::text[])) is true /* :kinds */
         /* excepted: */ and j.id <> all(:except_ids::bigint[]) /* :excepted */
       order by j.priority, j.scheduled_at, j.id
       limit :window::bigint
+      /* :jobs */
     ) v
     where v.key <> all(:full_keys::text[])
-    order by v.priority, v.scheduled_at, v.id
+    /* order: */ order by v.priority, v.scheduled_at, v.id /* :order */
     limit :looked_at::bigint
   ) w
 ),

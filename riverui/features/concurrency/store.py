@@ -15,10 +15,11 @@ from riverui.features.heartbeats.store import ClientLife
 from riverui.storage.interface.engine_params import JobFetchParams
 from riverui.storage.interface.sql_blocks import EMPTY, Fragment, Rows
 from riverui.storage.postgres import array_literals
-from riverui.storage.postgres.engine.job_rows import excepted, fetched_rows
+from riverui.storage.postgres.engine.job_fetch import in_order, which
+from riverui.storage.postgres.engine.job_rows import fetched_rows
 from riverui.storage.postgres.statements import instant
 from riverui.storage.store import Store
-from riverui.storage.stores.candidates import key_of, which
+from riverui.storage.stores.candidates import key_of
 
 
 class LimitRow(NamedTuple):
@@ -167,9 +168,10 @@ class LimitStore(Store):
             "window": limited.window,
             "looked_at": limited.looked_at,
         }
-        slots = excepted(params.except_ids)
-        if params.kinds is None:
-            slots["kinds"] = EMPTY
+        slots = in_order(params)
+        if params.after is not None:
+            # They come in order: a sort would read all of the window.
+            slots["order"] = EMPTY
         found = await self._sql.prepared(
             "job_fetch_limited",
             values,

@@ -13,7 +13,8 @@ from riverui.domain.partitions import Partition
 from riverui.storage.interface.engine_params import JobFetchParams
 from riverui.storage.interface.sql_blocks import EMPTY, Fragment, Rows, join
 from riverui.storage.postgres import array_literals
-from riverui.storage.postgres.engine.job_rows import excepted, fetched_rows
+from riverui.storage.postgres.engine.job_fetch import in_order, which
+from riverui.storage.postgres.engine.job_rows import fetched_rows
 from riverui.storage.store import Store
 
 
@@ -77,6 +78,9 @@ class CandidateStore(Store):
             values["per_key"] = few.per_key
             place = 1 + list(partitions).index(few.partition)
             slots["place"] = Fragment("candidate_place", {"by": place})
+        elif params.after is not None:
+            # They come in order: a sort would read all of the window.
+            slots["order"] = EMPTY
         rows = await self._sql.rows("job_candidate_list", values, **slots)
         return _candidates(rows, partitions)
 
@@ -89,7 +93,7 @@ class CandidateStore(Store):
         full: Full | None = None,
     ) -> KeyPage:
         """Return the first jobs of each of some keys, all of them in the order in which they would
-        be fetched, whatever waits before them; `params.limit` is ignored.
+        be fetched, whatever waits before them; `params.limit` and `params.after` are ignored.
 
         It needs the partition's index: without it, it reads all waiting jobs of the queue.
         """
@@ -101,7 +105,7 @@ class CandidateStore(Store):
             "keys_most": keys.keys,
             "per_key": keys.per_key,
         }
-        slots = {**_slots(params, partitions, others), "key": key_of(by)}
+        slots = {**_slots(params._replace(after=None), partitions, others), "key": key_of(by)}
         rows = await self._sql.rows("job_candidate_list_by_key", values, **slots)
         first = rows.first()
         return KeyPage(_candidates(rows, partitions), first.last_key if first else None)
@@ -166,23 +170,11 @@ class CandidateStore(Store):
         await self._sql.run(f"drop index concurrently if exists {name}")
 
 
-def which(params: JobFetchParams) -> dict[str, Any]:
-    """Return the values of the conditions on the jobs that a client may fetch."""
-    return {
-        "queue": params.queue,
-        "now": params.now,
-        "kinds": array_literals.texts(params.kinds or ()),
-        "except_ids": array_literals.numbers(params.except_ids),
-    }
-
-
 def _slots(
     params: JobFetchParams, partitions: Collection[Partition], full: Full | None
 ) -> dict[str, Fragment]:
     """Return what fills the slots that both lists have."""
-    slots = excepted(params.except_ids)
-    if params.kinds is None:
-        slots["kinds"] = EMPTY
+    slots = in_order(params)
     slots["keys"] = join((key_of(partition) for partition in partitions), ", ")
     terms = [
         Fragment(

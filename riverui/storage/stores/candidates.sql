@@ -7,16 +7,17 @@ from (
   select v.id, v.kind, v.priority, v.scheduled_at, v.keys, /* place: */ 1 /* :place */ as place
   from (
     select j.id, j.kind, j.priority, j.scheduled_at, array[/* keys: */ ''::text /* :keys */]::text[] as keys
-    from /* schema */river_job j
+    from /* jobs: */ /* schema */river_job j
     where j.state = 'available' and j.queue = :queue::text and j.scheduled_at <= coalesce(:now::timestamptz, now())
       /* kinds: */ and (j.kind = any(:kinds::text[])) is true /* :kinds */
       /* excepted: */ and j.id <> all(:except_ids::bigint[]) /* :excepted */
     order by j.priority, j.scheduled_at, j.id
     limit :window::bigint
+    /* :jobs */
   ) v
 ) w
 where w.place <= :per_key::bigint /* not_full */
-order by w.priority, w.scheduled_at, w.id
+/* order: */ order by w.priority, w.scheduled_at, w.id /* :order */
 limit :limit::bigint;
 
 -- part: candidate_place (job_candidate_list.place)

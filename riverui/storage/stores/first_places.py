@@ -7,9 +7,11 @@ from datetime import datetime
 from typing import NamedTuple
 
 from riverui.storage.interface.engine_params import JobFetchParams, Place
-from riverui.storage.interface.sql_blocks import EMPTY
-from riverui.storage.postgres import array_literals
+from riverui.storage.interface.sql_blocks import Fragment
+from riverui.storage.postgres.engine.job_fetch import of_kinds, which
 from riverui.storage.store import Store
+
+_AFTER = Fragment("first_place_after")
 
 
 class FirstPlaces(NamedTuple):
@@ -27,16 +29,14 @@ class FirstPlaceStore(Store):
     """Operations on the places of jobs that may be fetched."""
 
     async def job_first_place_list(self, params: JobFetchParams) -> FirstPlaces:
-        """Return the place of the first available job of each priority of a queue."""
+        """Return the place of the first available job of each priority of a queue, if given after
+        some places.
+        """
         rows = await self._sql.prepared(
             "job_first_place_list",
-            {
-                "schema": self._sql.schema,
-                "queue": params.queue,
-                "now": params.now,
-                "kinds": array_literals.texts(params.kinds or ()),
-            },
-            **({"kinds": EMPTY} if params.kinds is None else {}),
+            {"schema": self._sql.schema, **which(params)},
+            **of_kinds(params),
+            **({} if params.after is None else {"after": _AFTER}),
         )
         row = rows.first()
         places = [

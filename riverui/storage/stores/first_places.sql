@@ -22,6 +22,7 @@ found as materialized (
     from /* schema */river_job j
     where j.state = 'available' and j.queue = :queue::text and j.priority = p.priority::smallint
       and j.scheduled_at <= coalesce(:now::timestamptz, now())
+      /* after */
       /* kinds: */ and (j.kind = any(:kinds::text[])) is true /* :kinds */
     order by j.scheduled_at, j.id
     limit 1
@@ -31,3 +32,8 @@ found as materialized (
 select f.scheduled_at, f.ids, coalesce(:now::timestamptz, now()) as at,
   coalesce(pg_stat_get_xact_tuples_returned(f.index_id) - f.entries, 0) as entries
 from found f;
+
+-- part: first_place_after (job_first_place_list.after)
+and (j.scheduled_at, j.id) > (
+        coalesce((:after_at::timestamptz[])[p.priority], '-infinity'), (:after_ids::bigint[])[p.priority]
+      );

@@ -10,32 +10,30 @@ from typing import Any
 
 from riverui.domain.jobs import JobRow, JobState
 from riverui.domain.json import read_object
-from riverui.domain.time import FIRST
 from riverui.storage.interface.engine_params import (
     MAX_ATTEMPTED_BY,
     JobFetchParams,
     JobsAlike,
     JobSetStateParams,
-    Place,
     RunningJob,
 )
-from riverui.storage.interface.sql_blocks import EMPTY, Fragment
+from riverui.storage.interface.sql_blocks import Fragment
 from riverui.storage.postgres import array_literals
+from riverui.storage.postgres.engine.job_fetch import in_order, of_kinds, which
 from riverui.storage.postgres.engine.job_rows import (
     JOB_COLUMNS,
     JOB_ERRORS,
     JOB_METADATA,
-    excepted,
     fetched_rows,
     job_rows,
 )
 from riverui.storage.postgres.statements import Part
 
 _ATTEMPTED_BY = Fragment("job_attempted_by")
-_ALIKE = Fragment("job_fetch_alike")
-_ALIKE_IN_ARGS = Fragment("job_fetch_alike", alike_args=Fragment("job_fetch_alike_args"))
-_ALIKE_IN_KEYS = Fragment("job_fetch_alike", alike_args=Fragment("job_fetch_alike_keys"))
+_ALIKE_ARGS = Fragment("job_fetch_alike_args")
+_ALIKE_KEYS = Fragment("job_fetch_alike_keys")
 _AT_ONCE = Fragment("job_finalized_at_once")
+_LOCKED = Fragment("job_locked")
 _OF_ATTEMPT = Fragment("job_complete_of_attempt")
 _OF_ATTEMPTS = Fragment("job_complete_of_attempts")
 
@@ -50,11 +48,11 @@ class JobWork(Part):
             "job_get_available",
             {
                 "limit": params.limit,
+                "window": params.limit,
                 "max_attempted_by": params.max_attempted_by,
                 "client_id": params.client_id,
-                **_which(params),
+                **which(params),
                 **_alike_values(params.alike),
-                **_after_values(params.after),
             },
             attempted_by=_ATTEMPTED_BY,
             **_slots(params),
@@ -63,7 +61,7 @@ class JobWork(Part):
 
     async def first_available(self, params: JobFetchParams) -> int | None:
         """Return the id of the job that job_get_available would take first, or None."""
-        rows = await self._sql.rows("job_first_available", _which(params), **_kinds(params))
+        rows = await self._sql.rows("job_first_available", which(params), **of_kinds(params))
         first: int | None = rows.value()
         return first
 
@@ -194,43 +192,14 @@ class JobWork(Part):
         return rows
 
 
-def _kinds(params: JobFetchParams) -> dict[str, Fragment]:
-    return {"kinds": EMPTY} if params.kinds is None else {}
-
-
-def _which(params: JobFetchParams) -> dict[str, Any]:
-    return {
-        "queue": params.queue,
-        "now": params.now,
-        "kinds": array_literals.texts(params.kinds or ()),
-        "except_ids": array_literals.numbers(params.except_ids),
-    }
-
-
 def _slots(params: JobFetchParams) -> dict[str, Fragment]:
-    slots = {**_kinds(params), **excepted(params.except_ids)}
-    if params.after is not None:
-        return {"found": Fragment("job_found_after", **slots)}
-    return {**slots, **_alike(params.alike)}
-
-
-def _after_values(after: tuple[Place, ...] | None) -> dict[str, Any]:
-    if after is None:
-        return {}
-    return {
-        "after_at": array_literals.instants(
-            [None if place.scheduled_at == FIRST else place.scheduled_at for place in after]
-        ),
-        "after_ids": array_literals.numbers([place.id for place in after]),
-    }
-
-
-def _alike(alike: JobsAlike | None) -> dict[str, Fragment]:
-    if alike is None:
-        return {}
-    if alike.args is None:
-        return {"alike": _ALIKE}
-    return {"alike": _ALIKE_IN_KEYS if alike.keys else _ALIKE_IN_ARGS}
+    if (alike := params.alike) is None:
+        return in_order(params, locked=_LOCKED)
+    slots = in_order(params)
+    if alike.args is not None:
+        slots["alike_args"] = _ALIKE_KEYS if alike.keys else _ALIKE_ARGS
+    of_all = in_order(params._replace(after=None))
+    return {**of_all, "alike": Fragment("job_fetch_alike", **slots)}
 
 
 def _alike_values(alike: JobsAlike | None) -> dict[str, Any]:

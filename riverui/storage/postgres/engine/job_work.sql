@@ -38,9 +38,8 @@ case jsonb_typeof(j.metadata) when 'object' then j.metadata when 'null' then '{}
 -- are not returned. The comparison of kinds is written so that only the fetching index serves it, whatever the
 -- statistics say.
 with locked as materialized (
-  /* found: */
   select j.id
-  from /* schema */river_job j
+  from /* jobs: */ /* schema */river_job j
   /* which: */
   where j.state = 'available' and j.queue = :queue::text and j.scheduled_at <= coalesce(:now::timestamptz, now())
     /* kinds: */ and (j.kind = any(:kinds::text[])) is true /* :kinds */
@@ -50,7 +49,7 @@ with locked as materialized (
   limit :limit::int
   /* :which */
   for update skip locked
-  /* :found */
+  /* :jobs */
 )
 update /* schema */river_job j
 set state = 'running',
@@ -64,13 +63,12 @@ returning j.id, j.attempt, j.max_attempts, j.attempted_at, j.created_at, j.sched
   case when array_length(j.tags, 1) > 0 then j.tags::text[] end as tags, j.unique_key,
   j.unique_states::int as unique_states;
 
--- part: job_found_after (job_get_available.found)
+-- part: job_after (job_get_available.jobs)
 -- Begins at a place in each priority, whatever number of index entries of removed row versions stands before it. The
--- loop reads one priority after the other, and ends at the limit.
-select f.id
-  from unnest(:after_at::timestamptz[], :after_ids::bigint[]) with ordinality as p (scheduled_at, id, priority)
+-- loop reads one priority after the other, in the order in which jobs are fetched, and ends with the window.
+unnest(:after_at::timestamptz[], :after_ids::bigint[]) with ordinality as p (scheduled_at, id, priority)
   cross join lateral (
-    select j.id
+    select j.id, j.kind, j.args, j.priority, j.scheduled_at
     from /* schema */river_job j
     where j.state = 'available' and j.queue = :queue::text and j.priority = p.priority::smallint
       and (j.scheduled_at, j.id) > (coalesce(p.scheduled_at, '-infinity'), p.id)
@@ -78,10 +76,13 @@ select f.id
       /* kinds: */ and (j.kind = any(:kinds::text[])) is true /* :kinds */
       /* excepted: */ and j.id <> all(:except_ids::bigint[]) /* :excepted */
     order by j.scheduled_at, j.id
-    limit :limit::int
-    for update skip locked
-  ) f
-  limit :limit::int;
+    limit :window::bigint
+    /* locked */
+  ) j
+  limit :window::bigint;
+
+-- part: job_locked (job_after.locked)
+for update skip locked;
 
 -- part: job_claimed (job_get_available.which)
 -- Those of some jobs that are still available.
@@ -93,11 +94,14 @@ where j.id = any(:ids::bigint[]) and (j.state = 'available') is true and j.queue
 and j.id = any(array(
       select f.id
       from (
-        select w.id, w.kind, w.args
-        from /* schema */river_job w
-        where w.state = 'available' and w.queue = :queue::text and w.scheduled_at <= coalesce(:now::timestamptz, now())
-        order by w.priority, w.scheduled_at, w.id
-        limit :window::int
+        select j.id, j.kind, j.args
+        from /* jobs: */ /* schema */river_job j
+        where j.state = 'available' and j.queue = :queue::text and j.scheduled_at <= coalesce(:now::timestamptz, now())
+          /* kinds: */ and (j.kind = any(:kinds::text[])) is true /* :kinds */
+          /* excepted: */ and j.id <> all(:except_ids::bigint[]) /* :excepted */
+        order by j.priority, j.scheduled_at, j.id
+        limit :window::bigint
+        /* :jobs */
       ) f
       where f.kind = :alike_kind::text
         /* alike_args */
