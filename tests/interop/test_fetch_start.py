@@ -13,9 +13,10 @@ import pytest
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
+from riverui.domain.partitions import PartitionConfig
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
-from riverui.features.concurrency.domain import ConcurrencyConfig, PartitionConfig
+from riverui.features.concurrency.domain import ConcurrencyConfig
 from tests.interop.conftest import StartWorker
 from tests.interop.kinds import Bench
 from tests.interop.look import eventually
