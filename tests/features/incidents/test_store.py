@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from psycopg import AsyncConnection
 
 from riverui.domain.findings import Level, Link, Result
 from riverui.domain.health import Cause
 from riverui.domain.health.baseline import Baseline, Subject
 from riverui.domain.time import FIRST
+from riverui.features.incidents.alerts.domain import AlertRecord, Silence
+from riverui.features.incidents.alerts.store import AlertStore
 from riverui.features.incidents.domain import Deed, Incident, IncidentFacts, RuledOut
 from riverui.features.incidents.store import (
     MAX_DEEDS,
@@ -22,6 +23,10 @@ from riverui.features.incidents.store import (
     open_incidents,
 )
 from riverui.storage.interface import Driver
+from tests.factory import Make
+from tests.features.both import SqliteMake, database, driver, driver_url, file, make
+
+__all__ = ["database", "driver", "driver_url", "file", "make"]
 
 T0 = datetime(2026, 11, 23, 18, 39, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -113,7 +118,7 @@ async def test_what_people_do_is_kept_with_what_is_open(
 
 
 async def test_one_dashboard_at_a_time_holds_the_lease(
-    driver: Driver, own_tables: None, connection: AsyncConnection[Any]
+    driver: Driver, own_tables: None, make: Make | SqliteMake
 ) -> None:
     async def taken(holder: str) -> bool:
         async with driver.autocommit() as executor:
@@ -128,13 +133,14 @@ async def test_one_dashboard_at_a_time_holds_the_lease(
         assert not await taken("b")
         await store.lease_release("a")
         assert await taken("b")
-        await connection.execute("update riverui_lease set held_until = now() - interval '1 s'")
+        over = datetime.now(UTC) - timedelta(seconds=1)
+        await make.execute("update riverui_lease set held_until = %s", [over])
         assert not await store.lease_held()
         assert await taken("a")
 
 
 async def test_old_ones_are_deleted_and_odd_ones_are_read(
-    driver: Driver, own_tables: None, connection: AsyncConnection[Any]
+    driver: Driver, own_tables: None, make: Make | SqliteMake
 ) -> None:
     async with driver.autocommit() as executor:
         store = IncidentStore(executor)
@@ -142,9 +148,37 @@ async def test_old_ones_are_deleted_and_odd_ones_are_read(
             closed = {"closed_at": T0 + n * MINUTE} if n < 3 else {}
             await store.incident_save(incident(n, **closed))
         assert await store.incident_delete_before(T0 + 2 * MINUTE, limit=10) == 1
-        await connection.execute(
+        await make.execute(
             "update riverui_incident set cause = 'later', facts = '{\"minutes\": 3}', deeds = '[7]'"
         )
         found = await store.incident_get("incident3")
         assert found is not None
         assert (found.cause, found.facts, found.deeds) == (Cause.NONE, IncidentFacts(), ())
+
+
+async def test_alerts_and_silences(driver: Driver, own_tables: None) -> None:
+    async with driver.transaction() as transaction:
+        await IncidentStore(transaction).incident_save(incident())
+        store = AlertStore(transaction)
+        new = AlertRecord(incident="incident1", destination="chat")
+        first = replace(new, wanted="opened", number=1, at=T0)
+        assert await store.alert_save(new, first)
+        assert not await store.alert_save(new, replace(first, tries=1))
+        assert await store.alert_save(first, replace(first, tries=1))
+        assert not await store.alert_save(first, replace(first, incident="none"))
+        assert list(await store.alert_list(["incident1", "x"])) == [replace(first, tries=1)]
+        assert list(await store.alert_list([])) == []
+        until = datetime.now(UTC).replace(microsecond=0) + MINUTE
+        silence = Silence(
+            id="s", cause=Cause.DEPLOY, subject=Subject("kind", "a"), until=until, made_at=T0
+        )
+        await store.silence_insert(silence)
+        assert list(await store.silence_list()) == [silence]
+        assert await store.silence_end("s")
+        assert not await store.silence_end("s")
+        assert list(await store.silence_list()) == []
+        assert [each.id for each in await store.silence_list(since=T0)] == ["s"]
+    async with driver.autocommit() as executor:
+        await IncidentStore(executor).incident_save(incident(closed_at=T0))
+        assert await IncidentStore(executor).incident_delete_before(T0 + MINUTE, limit=10) == 1
+        assert list(await AlertStore(executor).alert_list(["incident1"])) == []

@@ -10,7 +10,6 @@ from msgspec.structs import asdict
 from riverui.domain.health import Cause
 from riverui.domain.health.baseline import Subject
 from riverui.features.incidents.alerts.domain import AlertRecord, Silence
-from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.statements import instant
 from riverui.storage.store import Store
 
@@ -23,7 +22,7 @@ class AlertStore(Store):
 
     async def alert_list(self, incidents: Sequence[str]) -> Sequence[AlertRecord]:
         """Return what was sent of these incidents."""
-        rows = await self._sql.rows("alert_list", {"incidents": array_literals.texts(incidents)})
+        rows = await self._sql.rows("alert_list", {"incidents": list(incidents)})
         return [AlertRecord(**row._asdict()) for row in rows.records()]
 
     async def alert_save(self, before: AlertRecord, after: AlertRecord) -> bool:

@@ -3,7 +3,7 @@
 -- name: alert_list
 select a.incident, a.destination, a.sent, a.wanted, a.number, a.tries, a.at
 from /* schema */riverui_alert a
-where a.incident = any(:incidents::text::text[]);
+where a.incident = any(:incidents::text[]);
 
 -- name: alert_save
 -- Changes nothing if another dashboard has changed it meanwhile.

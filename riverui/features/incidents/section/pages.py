@@ -20,8 +20,7 @@ from riverui.features.incidents.section.incident_view import IncidentView, incid
 from riverui.features.incidents.section.timeline import incident_timeline
 from riverui.features.incidents.store import MAX_USER, TOP, Place
 from riverui.features.incidents.watch import INCIDENTS
-from riverui.storage.interface import SQL
-from riverui.storage.tables import MISSING, REMEDY
+from riverui.storage.tables import REMEDY
 from riverui.web.http.context import access, dashboard
 from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import form
@@ -52,8 +51,6 @@ class IncidentsIndex:
     """Closed incidents by the day in UTC on which they began."""
     shared: bool
     """Whether all dashboards of the database share them."""
-    missing: str
-    """What is needed to share them; empty if the database does not support it."""
     remedy: str
     """The command that creates it."""
     self_url: str
@@ -98,7 +95,6 @@ async def index(request: Request) -> Response:
             open=() if before else opened.incidents,
             days=tuple((day, tuple(incidents)) for day, incidents in days),
             shared=opened.shared,
-            missing=MISSING if SQL in dashboard(request).driver.capabilities else "",
             remedy=REMEDY,
             self_url=f"{here}?{urlencode({'before': before})}" if before else here,
             first_url=here if before else "",
