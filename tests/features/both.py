@@ -50,6 +50,8 @@ class SqliteMake:
 def _value(name: str, value: Any) -> Any:
     if name in _JSON and value is not None and not isinstance(value, str):
         return json.dumps(value)
+    if name == "unique_states" and isinstance(value, str):
+        return int(value, 2)
     return stamp(value) if isinstance(value, datetime) else value
 
 

@@ -38,7 +38,6 @@ from riverui.storage.postgres.browse.job_select import choice_terms
 from riverui.storage.postgres.browse.jobs import PREVIEW
 from riverui.storage.postgres.browse.rows import known_state
 from riverui.storage.postgres.engine.job_rows import JOB_COLUMNS, job_rows
-from riverui.storage.postgres.engine.job_upkeep import old_jobs
 from riverui.storage.postgres.statements import instant
 
 DeadJobPlace = tuple[datetime, int]
@@ -99,13 +98,12 @@ class DeadLetterStore(Store):
 
     async def dead_job_move_before(self, params: JobDeleteBeforeParams) -> int:
         """Remove finished jobs as `job_delete_before` does, and keep the discarded ones as dead
-        letters, in one statement; return how many were removed.
+        letters; return how many were removed.
 
-        Raise UniqueConflict if a dead letter has the same id, which is only possible after a
+        Raise DatabaseError if a dead letter has the same id, which is only possible after a
         sequence of ids was reset.
         """
-        block = old_jobs(params, kept=_MOVED)
-        return int((await self._sql.rows("job_delete_before", block.values, **block.slots)).value())
+        return await self._jobs.work.delete_old(params, _MOVED)
 
     async def dead_job_keep_many(self, ids: Sequence[int], *, user: str) -> KeptJobs:
         """Keep copies of jobs that the same transaction is about to delete, as deleted by that

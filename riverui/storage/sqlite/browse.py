@@ -49,8 +49,6 @@ from riverui.storage.sqlite.values import instant
 _TEXTS = frozenset({"args", "errors", "job", "metadata", "output"})
 _COUNTED = 20_000
 """Jobs that a count compares if no index serves the filter."""
-_EVERY_ARGS = 10_000_000
-"""Most characters of one job's args in an answer: as on Postgres."""
 
 
 _FAILED_AT = "coalesce(attempted_at, scheduled_at) desc, id desc"
@@ -159,7 +157,7 @@ class Browse(Queues):
     def job_text_get(self, id: int) -> JobTextRow | None:
         """Return one job with its JSON as text, or None."""
         row = self._job(id)
-        return None if row is None else job_texts.text_row(row, args=_EVERY_ARGS, whole=True)
+        return None if row is None else job_texts.text_row(row, args=job_texts.MAX_ARGS, whole=True)
 
     @reads
     def job_log_piece(

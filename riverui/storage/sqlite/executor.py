@@ -8,15 +8,14 @@ from typing import Any, cast
 
 from riverui.storage import interface
 from riverui.storage.interface import Capability
-from riverui.storage.interface.sql import Sql
 from riverui.storage.sqlite.browse import Browse
 from riverui.storage.sqlite.job_actions import JobActions
 from riverui.storage.sqlite.job_select import JobSelect
 from riverui.storage.sqlite.job_upkeep import JobUpkeep
 from riverui.storage.sqlite.job_work import JobWork
 from riverui.storage.sqlite.leader import Leader
+from riverui.storage.sqlite.other_tables import OtherTables
 from riverui.storage.sqlite.scopes import CallersTransaction, OneTransaction, savepoint, translated
-from riverui.storage.sqlite.sql import SqliteSql
 from riverui.storage.sqlite.statements import reads
 
 
@@ -31,7 +30,7 @@ class _Part:
         return getattr(self._operations, f"{self._prefix}_{name}")
 
 
-class SqliteExecutor(JobWork, JobSelect, JobUpkeep, JobActions, Leader, Browse):
+class SqliteExecutor(JobWork, JobSelect, JobUpkeep, JobActions, Leader, Browse, OtherTables):
     """All operations."""
 
     capabilities: Collection[Capability[Any]] = frozenset()
@@ -55,11 +54,6 @@ class SqliteExecutor(JobWork, JobSelect, JobUpkeep, JobActions, Leader, Browse):
     def leader(self) -> interface.Leader:
         """Return the operations on the row of the leader."""
         return cast("interface.Leader", _Part(self, "leader"))
-
-    @property
-    def sql(self) -> Sql:
-        """Return the statements of those stores that SQLite has."""
-        return SqliteSql(self._scope)
 
     @reads
     def ping(self) -> None:

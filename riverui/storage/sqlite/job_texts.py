@@ -26,6 +26,8 @@ from riverui.storage.sqlite.file import json_text
 from riverui.storage.sqlite.job_rows import PLAIN, STATES, texts
 from riverui.storage.sqlite.values import CANCEL_ATTEMPTED_AT, instant, written
 
+MAX_ARGS = 10_000_000
+"""Most characters of one job's args in an answer: as on Postgres."""
 LOG = "river:log"
 """The metadata key of the log of a job's attempts."""
 _PREVIEW = 300

@@ -14,7 +14,9 @@ from riverui.storage.interface.engine_params import (
     JobRescueParams,
     JobScheduled,
 )
+from riverui.storage.interface.sql_blocks import Fragment
 from riverui.storage.sqlite.job_rows import HOLDS_KEY
+from riverui.storage.sqlite.sql import ready
 from riverui.storage.sqlite.statements import Statements, id_list, reads, writes
 from riverui.storage.sqlite.values import merged, stamp, written
 
@@ -122,6 +124,17 @@ class JobUpkeep(Statements):
             [stamp(self._now() - _NOTIFICATIONS_KEPT)],
         )
         old = self._old(params)
+        self._remove(old)
+        return len(old)
+
+    @writes
+    def job_delete_old(self, params: JobDeleteBeforeParams, kept: Fragment) -> int:
+        """Remove the same jobs after a block has copied them, which has their ids as `ids`; return
+        how many.
+        """
+        old = self._old(params)
+        copy, _ = ready(Fragment(kept.source, {"ids": old, "now": self._now()}))
+        copy(self._scope.connection)
         self._remove(old)
         return len(old)
 

@@ -1,3 +1,5 @@
+-- Jobs as other blocks need them. Lists are Postgres's arrays as texts, which differ from JSON in their brackets.
+
 -- part: job_columns (job_get_held.columns)
 -- The columns of a whole job, for select lists of other blocks.
 j.id as id, j.state as state, j.attempt as attempt, j.max_attempts as max_attempts,
@@ -6,3 +8,30 @@ j.id as id, j.state as state, j.attempt as attempt, j.max_attempts as max_attemp
   json_text(j.attempted_by) as "attempted_by:texts", json_text(j.errors) as "errors:errors", j.kind as kind,
   json_text(j.metadata) as metadata, j.queue as queue, json_text(j.tags) as "tags:texts", j.unique_key as unique_key,
   j.unique_states as unique_states;
+
+-- name: job_text_piece
+-- Part of a text and its whole size, in bytes.
+select substr(w.data, :start + 1, :size) as data, length(w.data) as size, w.version
+from (
+  select cast(t.text as blob) as data, t.version
+  from (/* text: */ select kind as text, id as version from river_job /* :text */) t
+  where t.text is not null
+) w;
+
+-- part: job_select_ids (dead_job_select.terms)
+and j.id in (select value from json_each('[' || substr(:value, 2, length(:value) - 2) || ']'));
+
+-- part: job_select_kinds (dead_job_select.terms)
+and j.kind in (select value from json_each('[' || substr(:value, 2, length(:value) - 2) || ']'));
+
+-- part: job_select_priorities (dead_job_select.terms)
+and j.priority in (select value from json_each('[' || substr(:value, 2, length(:value) - 2) || ']'));
+
+-- part: job_select_queues (dead_job_select.terms)
+and j.queue in (select value from json_each('[' || substr(:value, 2, length(:value) - 2) || ']'));
+
+-- part: job_select_tags_any (dead_job_select.terms)
+and exists (
+  select 1 from json_each(json_text(j.tags)) t
+  where t.value in (select value from json_each('[' || substr(:value, 2, length(:value) - 2) || ']'))
+);

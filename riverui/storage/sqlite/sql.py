@@ -1,8 +1,9 @@
 """Runs the SQL blocks of riverui's stores on a SQLite file.
 
 The blocks of `store.sql` stand in `store.sqlite.sql` under the same names. A block may have several
-statements, each from the beginning of a line: the rows are those of the last one. Every block has
-the parameter `now`. Columns whose name ends with a type, such as `"at:time"`, are converted.
+statements, each from the beginning of a line: the rows are those of the last one that has columns.
+Every block has the parameter `now`. Columns whose name ends with a type, such as `"at:time"`, are
+converted.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from riverui.domain.time import FIRST, LAST
 from riverui.errors import NotSupported, QueryTimeout
 from riverui.storage.interface import SQL
 from riverui.storage.interface.sql_blocks import Fragment, Queries, Rows
-from riverui.storage.sqlite.file import json_text
+from riverui.storage.sqlite.file import Connection, json_text
 from riverui.storage.sqlite.job_rows import texts
 from riverui.storage.sqlite.scopes import Scope
 from riverui.storage.sqlite.values import instant, stamp
@@ -56,10 +57,8 @@ class SqliteSql:
     ) -> Rows:
         """Return every row of one block, its slots filled and its parameters given."""
         now = {"now": self._scope.clock()}
-        text, given = self.render(Fragment(block, {**now, **(values or {})}, **slots))
-        bound = {str(number): _bound(value) for number, value in enumerate(given, 1)}
-        parts, writes = statements(text)
-        return await self._scope.call(lambda: self._run(parts, bound), writes=writes)
+        block_run, writes = ready(Fragment(block, {**now, **(values or {})}, **slots))
+        return await self._scope.call(lambda: block_run(self._scope.connection), writes=writes)
 
     async def row(
         self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
@@ -75,15 +74,11 @@ class SqliteSql:
 
     async def run(self, statement: str) -> None:
         """Run a statement without parameters that returns no rows."""
-        await self._scope.call(lambda: self._run([statement], {}), writes=True)
+        await self._scope.call(lambda: self._scope.connection.execute(statement), writes=True)
 
     def render(self, fragment: Fragment) -> tuple[str, Sequence[Any]]:
-        """Return the text of a block with its slots filled, and the values of its parameters;
-        NotSupported for a block that SQLite does not have.
-        """
-        if fragment.source not in (queries := _queries()).names:
-            raise NotSupported(SQL.missing)
-        return queries.render(fragment)
+        """Return the text of a block with its slots filled, and the values of its parameters."""
+        return _queries().render(fragment)
 
     def bitmaps(
         self, *, milliseconds: int | None = None, scans: bool = False
@@ -97,11 +92,26 @@ class SqliteSql:
         with suppress(QueryTimeout):
             yield
 
-    def _run(self, parts: Sequence[str], values: Mapping[str, Any]) -> Rows:
+
+def ready(block: Fragment) -> tuple[Callable[[Connection], Rows], bool]:
+    """Return what runs a block on a connection, and whether it writes; NotSupported for a block
+    that SQLite does not have.
+    """
+    if block.source not in (queries := _queries()).names:
+        raise NotSupported(SQL.missing)
+    text, given = queries.render(block)
+    parts, writes = statements(text)
+    values = {str(number): _bound(value) for number, value in enumerate(given, 1)}
+
+    def run(connection: Connection) -> Rows:
         rows = Rows()
         for statement in parts:
-            rows = _converted(*self._scope.connection.described(statement, values))
+            found, names = connection.described(statement, values)
+            if names:
+                rows = _converted(found, names)
         return rows
+
+    return run, writes
 
 
 @lru_cache(maxsize=512)

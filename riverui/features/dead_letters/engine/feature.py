@@ -15,7 +15,6 @@ from riverui.features.dead_letters.store import DeadLetterStore
 from riverui.storage import tables
 from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
-from riverui.storage.tables import installed
 
 
 class DeadLetters(Feature):
@@ -31,7 +30,7 @@ class DeadLetters(Feature):
 
     async def producer_start(self, executor: Executor, producer: ProducerStatus) -> None:
         """Raise ConfigError if the table of dead letters is missing."""
-        if not await installed(executor):
+        if not await DeadLetterStore.installed(executor):
             raise ConfigError(tables.message("dead_letter needs"))
 
     async def delete_before(

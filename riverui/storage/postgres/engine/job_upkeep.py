@@ -109,6 +109,10 @@ class JobUpkeep(Part):
         """Remove finished jobs past their retention, up to `limit`; return how many."""
         return int((await self._old(params)).value())
 
+    async def delete_old(self, params: JobDeleteBeforeParams, kept: Fragment) -> int:
+        """Remove the same jobs with a block that keeps some elsewhere; return how many."""
+        return int((await self._old(params, kept=kept)).value())
+
     async def first_old(self, params: JobDeleteBeforeParams) -> int | None:
         """Return the id of the job that job_delete_before would remove first; None if there is
         none.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import ClassVar
@@ -16,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 
 from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import FINALIZED, JobListRow, JobState
-from riverui.errors import QueryTimeout
+from riverui.errors import DatabaseError, QueryTimeout
 from riverui.storage.interface import Executor
 from riverui.storage.interface.params import (
     Count,
@@ -236,9 +237,12 @@ async def _index(
 
 
 async def _dead_letters_url(request: Request, listing: Listing) -> str:
-    if JobState.DISCARDED not in listing.states or not await dashboard(request).own_tables.seen():
-        return ""
-    return linked(request, "dead_letters.index")
+    keeping = dashboard(request).sections.job_keeping
+    if JobState.DISCARDED in listing.states and keeping is not None:
+        with suppress(DatabaseError):
+            if await keeping.ready(request):
+                return linked(request, "dead_letters.index")
+    return ""
 
 
 def job_table(request: Request, listing: Listing, rows: tuple[JobListRow, ...]) -> JobTable:

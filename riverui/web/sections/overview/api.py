@@ -15,7 +15,7 @@ from riverui import __version__
 from riverui.domain.jobs import JobState
 from riverui.errors import DatabaseUnavailable
 from riverui.storage.interface.params import Count, CountKind
-from riverui.storage.tables import OWN_TABLES, PRO_WORKFLOW_TABLES, table_names
+from riverui.storage.tables import OWN_TABLES, PRO_WORKFLOW_TABLES, complete, table_names
 from riverui.web.api import models, names, requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter
 from riverui.web.api.models import Model, Time
@@ -113,13 +113,15 @@ class Extensions(Model, frozen=True, kw_only=True):
     workflow_queries: bool
 
     @classmethod
-    def from_tables(cls, tables: frozenset[str]) -> Self:
-        """Return the features that these tables support."""
+    def from_tables(cls, tables: frozenset[str], *, kept: bool = False) -> Self:
+        """Return the features that these tables support; `kept` is whether those of riverui do that
+        every database can have.
+        """
         own = tables >= OWN_TABLES
         producers = own or "river_producer" in tables
         return cls(
-            dead_letter_jobs=own,
-            durable_periodic_jobs=own or "river_periodic_job" in tables,
+            dead_letter_jobs=kept,
+            durable_periodic_jobs=kept or "river_periodic_job" in tables,
             has_producer_table=producers,
             has_sequence_table="river_job_sequence" in tables,
             producer_queries=producers,
@@ -155,10 +157,10 @@ async def features(request: Request) -> Response:
     """Answer which features the database supports, and whether lists should hide args."""
     board = dashboard(request)
     async with board.driver.reading() as executor:
-        tables = await table_names(executor)
+        tables, kept = await table_names(executor), await complete(executor)
     return serializers.reply(
         Features(
-            extensions=Extensions.from_tables(tables),
+            extensions=Extensions.from_tables(tables, kept=kept),
             job_list_hide_args_by_default=board.config.hide_args,
         )
     )
