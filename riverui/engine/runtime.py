@@ -43,7 +43,7 @@ from riverui.errors import (
 )
 from riverui.features.figures.engine.client_figures import ClientFigures
 from riverui.features.heartbeats.engine.heartbeats import Heartbeats
-from riverui.storage.interface import LISTENING, SQL, missing
+from riverui.storage.interface import LISTENING, SQL
 
 _FINAL_WRITE_SECONDS = 60.0
 """Seconds that a stop tries to write the last outcomes while the database is unavailable: lost ones
@@ -55,8 +55,6 @@ _NOTIFY_SECONDS = 5.0
 """Seconds for features to process that a queue was left: without this call they notice later."""
 _MAX_THREADS = 64
 """Default maximum of threads for synchronous jobs: more would only compete for the interpreter."""
-_NEEDED = (LISTENING, SQL)
-"""Optional parts of a driver that the engine uses."""
 _CONNECTIONS = (
     "A running client keeps up to five connections of its own besides its pool, however many queues"
     " it works: one client with many queues needs fewer than many clients, and many clients can"
@@ -148,10 +146,9 @@ class ClientRuntime:
                 self._serve("job logs", self.runner.logs.run)
             if self.notifier is not None:
                 await self._listen(self.notifier)
-            for part in missing(client.driver):
-                if part in _NEEDED:
-                    product = client.driver.product
-                    self._logger.info("not supported by %s: %s", product, part.missing)
+            if LISTENING not in client.driver.capabilities:
+                product = client.driver.product
+                self._logger.info("not supported by %s: %s", product, LISTENING.missing)
             self._serve("lost fetches", self._lost.run)
             self._serve("queue reports", self._reports.run)
             self._serve("loop lag", lambda: watch_loop(self.at_work, client.limits, self._logger))
