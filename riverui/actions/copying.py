@@ -1,4 +1,4 @@
-"""Copy jobs and queues from one database to another."""
+"""Copy jobs, queues and what riverui keeps from one database to another."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from riverui.domain.jobs import JobRow, JobState
 from riverui.errors import BadRequest
 from riverui.storage.interface import Driver
 from riverui.storage.interface.engine_params import JobSelectParams
+from riverui.storage.stores.own_rows import KEYS, OwnRow, OwnRowStore
 
 _AT_ONCE = 500
 """Jobs of one transaction: their args may be large."""
 _QUEUES_AT_ONCE = 100
 """Queues that are read at once."""
+_ROWS_AT_ONCE = 200
+"""Rows of riverui's tables of one transaction: a dead letter has the args of its job."""
 
 _ROUNDED = timedelta(milliseconds=1)
 """Difference of times between two databases: SQLite keeps milliseconds."""
@@ -25,6 +28,8 @@ class CopyReport(Struct, frozen=True, kw_only=True):
     """What was copied, and how many jobs each database has in each state afterwards."""
 
     copied: int
+    own_rows: int | None
+    """Rows of riverui's tables; None if one of the databases does not have them."""
     source: Mapping[JobState, int]
     target: Mapping[JobState, int]
 
@@ -43,8 +48,8 @@ async def counts(driver: Driver) -> Mapping[JobState, int]:
 async def copy_all(
     source: Driver, target: Driver, *, resume: bool = False, copied: Callable[[int], None]
 ) -> CopyReport:
-    """Copy all jobs, with their ids, and all queues; call `copied` with the number of jobs of each
-    step.
+    """Copy all jobs, with their ids, all queues, and what riverui keeps of both if both databases
+    have its tables; call `copied` with the number of jobs of each step.
 
     BadRequest if the target has jobs, unless `resume` continues a copy that was interrupted.
     """
@@ -64,7 +69,32 @@ async def copy_all(
         number += len(rows)
         copied(len(rows))
     await _copy_queues(source, target)
-    return CopyReport(copied=number, source=await counts(source), target=await counts(target))
+    own = await _copy_own_rows(source, target)
+    return CopyReport(
+        copied=number, own_rows=own, source=await counts(source), target=await counts(target)
+    )
+
+
+async def _copy_own_rows(source: Driver, target: Driver) -> int | None:
+    for driver in (source, target):
+        async with driver.reading() as executor:
+            if not await OwnRowStore.installed(executor):
+                return None
+    number = 0
+    for table in KEYS:
+        last: OwnRow | None = None
+        while True:
+            async with source.reading() as executor:
+                rows = await OwnRowStore(executor).own_row_list(
+                    table, after=last, limit=_ROWS_AT_ONCE
+                )
+            if not rows:
+                break
+            async with target.transaction() as transaction:
+                await OwnRowStore(transaction).own_row_insert(table, rows)
+            last = rows[-1]
+            number += len(rows)
+    return number
 
 
 async def _copy_queues(source: Driver, target: Driver) -> None:

@@ -19,10 +19,14 @@ def copy(source: str, target: str, *, resume: bool) -> int:
 
     Both are URLs, such as sqlite:///jobs.db and postgres://localhost/shop. TARGET needs River's
     tables (`riverui migrate-up`) and must have no jobs. Stop the workers before: what changes
-    meanwhile may be missed. The tables of riverui are not copied.
+    meanwhile may be missed. If both have the tables of riverui (`riverui migrate-up --line
+    riverui`), stored charts, marks, incidents, dead letters, durable periodic jobs and decisions
+    about errors are copied as well.
     """
     report = _copy(source, target, resume=resume)
     click.echo(f"Copied {report.copied:,} jobs.")
+    if report.own_rows:
+        click.echo(f"Copied {report.own_rows:,} rows of the tables of riverui.")
     if report.complete:
         return 0
     for state, number in report.source.items():

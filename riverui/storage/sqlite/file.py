@@ -224,9 +224,9 @@ class _Bins:
         return bytes(self._bins)
 
 
-def _bytes(text: str) -> bytes:
+def _bytes(text: str | None) -> bytes | None:
     """Return the bytes of a text in Postgres's form."""
-    return bytes.fromhex(text.removeprefix("\\x"))
+    return None if text is None else bytes.fromhex(text.removeprefix("\\x"))
 
 
 def _after(at: str | None, seconds: float | None) -> str | None:
