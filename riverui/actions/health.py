@@ -13,7 +13,13 @@ from riverui.domain.figures import OTHER, WINDOWS, Figures, PastColumn, Window
 from riverui.domain.findings import Level, Unread
 from riverui.domain.health import Cause, HealthReport
 from riverui.domain.health.baseline import Baseline, Subject
-from riverui.domain.health.facts import HealthFacts, OverdueJobs, ReportingClient, UsualHour
+from riverui.domain.health.facts import (
+    DatabaseState,
+    HealthFacts,
+    OverdueJobs,
+    ReportingClient,
+    UsualHour,
+)
 from riverui.domain.health.lost import suspect_queues
 from riverui.domain.health.queues import late_queues, waiting_long
 from riverui.domain.health.slo import Objective, ObjectiveFigures
@@ -24,7 +30,7 @@ from riverui.domain.marks import Mark
 from riverui.errors import DatabaseError
 from riverui.features.durable_periodic.store import DurablePeriodicStore
 from riverui.features.heartbeats.store import ClientStore
-from riverui.storage.interface import Driver, Executor
+from riverui.storage.interface import SQL, Driver, Executor
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPageParams, Op, Term
 from riverui.storage.stores.health import HealthStore
 
@@ -172,7 +178,7 @@ async def _first(reader: FactReader, figures: FigureReader | None, now: datetime
         running=await fact(lambda db: HealthStore(db).health_running(cap=_CAP)),
         overdue=overdue,
         lost=await fact(lambda db: HealthStore(db).health_lost()),
-        database=await fact(lambda db: HealthStore(db).health_database()),
+        database=await fact(_server),
         rhythms=await fact(lambda db: HealthStore(db).health_rhythms()),
         arrivals={} if figures is None else figures.arrivals(),
         failed_jobs={} if figures is None else figures.failed_jobs(now - _HOUR.span),
@@ -180,6 +186,11 @@ async def _first(reader: FactReader, figures: FigureReader | None, now: datetime
         hour=hour,
         reporting={} if isinstance(reporting, Unread) else reporting,
     )
+
+
+async def _server(db: Executor) -> DatabaseState | None:
+    """Return the state of the server; None for a file."""
+    return await HealthStore(db).health_database() if SQL in db.capabilities else None
 
 
 async def _reporting(db: Executor, now: datetime) -> Mapping[str, ReportingClient]:

@@ -7,16 +7,29 @@ from typing import Any
 
 from riverui.domain.explain.facts import Overtaking
 from riverui.domain.time import FIRST, LAST
-from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.interface import Driver
+from riverui.storage.sqlite.values import to_milliseconds
 from riverui.storage.stores.explanations import ExplanationStore
 from tests.factory import Make
+from tests.features.both import (
+    SqliteMake,
+    database,
+    driver,
+    driver_url,
+    file,
+    make,
+    postgres_only,
+)
+
+__all__ = ["database", "driver", "driver_url", "file", "make"]
 
 
 def ago(**span: float) -> datetime:
-    return datetime.now(UTC) - timedelta(**span)
+    """Return a time that SQLite, too, stores whole."""
+    return to_milliseconds(datetime.now(UTC) - timedelta(**span))
 
 
-async def test_the_work_of_a_queue(driver: PostgresDriver, make: Make) -> None:
+async def test_the_work_of_a_queue(driver: Driver, make: Make | SqliteMake) -> None:
     at = [ago(minutes=n) for n in range(6)]
     await make.job("completed", attempted_at=at[2], attempted_by=["a", "b"], finalized_at=at[1])
     await make.job("retryable", attempted_at=at[3], attempted_by=["a"], priority=2)
@@ -36,7 +49,7 @@ async def test_the_work_of_a_queue(driver: PostgresDriver, make: Make) -> None:
 
 
 async def test_a_pace_is_told_from_the_time_of_which_all_ends_are_known(
-    driver: PostgresDriver, make: Make
+    driver: Driver, make: Make | SqliteMake
 ) -> None:
     for n in range(60):
         at = ago(seconds=n)
@@ -48,7 +61,7 @@ async def test_a_pace_is_told_from_the_time_of_which_all_ends_are_known(
 
 
 async def test_jobs_that_were_taken_before_one_that_came_first(
-    driver: PostgresDriver, make: Make
+    driver: Driver, make: Make | SqliteMake
 ) -> None:
     due, at = ago(minutes=10), ago(minutes=12)
 
@@ -61,25 +74,26 @@ async def test_jobs_that_were_taken_before_one_that_came_first(
     await taken("discarded", priority=1)
     await taken(scheduled_at=ago(minutes=11))
     await taken(attempted_at=ago(minutes=11))
-    await taken(attempted_at="infinity")
+    await taken(attempted_at=LAST)
     await taken(queue="another")
     mine: dict[str, Any] = {"kind": "mine", "attempted_by": ["a", "c"]}
     await taken(scheduled_at=ago(days=9), attempted_at=at, **mine)
-    async with driver.reading() as db:
 
-        async def found(priority: int) -> Overtaking:
+    async def found(priority: int) -> Overtaking:
+        async with driver.reading() as db:
             return await ExplanationStore(db).job_overtaken_get(
                 "default", kind="mine", priority=priority, scheduled_at=due, id=0, after=due
             )
 
-        assert await found(2) == Overtaking(jobs=2, cap=500, kind_at=at, kind_by="c")
-        assert (await found(1)).jobs == 4, "of a higher number all come later"
-        # Jobs fetched before the last one of its own kind do not count.
-        await taken(attempted_at=ago(minutes=7), **mine)
-        assert (await found(1)).jobs == 0
+    assert await found(2) == Overtaking(jobs=2, cap=500, kind_at=at, kind_by="c")
+    assert (await found(1)).jobs == 4, "of a higher number all come later"
+    # Jobs fetched before the last one of its own kind do not count.
+    await taken(attempted_at=ago(minutes=7), **mine)
+    assert (await found(1)).jobs == 0
 
 
-async def test_odd_rows_are_read(driver: PostgresDriver, make: Make) -> None:
+@postgres_only
+async def test_odd_rows_are_read(driver: Driver, make: Make | SqliteMake) -> None:
     for odd in ("infinity", "-infinity"):
         await make.job(
             "completed", attempted_at=odd, finalized_at=odd, scheduled_at=odd, attempted_by=None

@@ -12,33 +12,46 @@ from psycopg import AsyncConnection, sql
 from riverui.domain.health.facts import DatabaseState
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
+from riverui.storage.sqlite.values import to_milliseconds
 from riverui.storage.stores.health import HealthStore
-from tests.factory import WORKER, job, queue
+from tests.factory import WORKER, Make
+from tests.features.both import (
+    SqliteMake,
+    database,
+    driver,
+    driver_url,
+    file,
+    make,
+    postgres_only,
+)
+
+__all__ = ["database", "driver", "driver_url", "file", "make"]
 
 Connection = AsyncConnection[Any]
 
 
 def ago(**span: float) -> datetime:
-    return datetime.now(UTC) - timedelta(**span)
+    """Return a time that SQLite, too, stores whole."""
+    return to_milliseconds(datetime.now(UTC) - timedelta(**span))
 
 
-async def test_who_runs(driver: Driver, connection: Connection) -> None:
-    await job(connection, "running", queue="b", attempted_by=["first", "x" * 900])
-    await job(connection, "running", queue="a", attempted_by=[])
-    await job(connection)
+async def test_who_runs(driver: Driver, make: Make | SqliteMake) -> None:
+    await make.job("running", queue="b", attempted_by=["first", "x" * 900])
+    await make.job("running", queue="a", attempted_by=[])
+    await make.job()
     async with driver.reading() as db:
         found = await HealthStore(db).health_running()
         assert [(row.queue, row.client) for row in found.jobs] == [("a", ""), ("b", "x" * 200)]
         assert len((await HealthStore(db).health_running(cap=1)).jobs) == 1
 
 
-async def test_what_is_overdue(driver: Driver, connection: Connection) -> None:
+async def test_what_is_overdue(driver: Driver, make: Make | SqliteMake) -> None:
     oldest = ago(minutes=9)
-    await job(connection, "scheduled", scheduled_at=oldest)
-    await job(connection, "retryable", scheduled_at=ago(minutes=3), priority=4)
-    await job(connection, "scheduled", scheduled_at=ago(seconds=5))
-    await job(connection, "scheduled")
-    await job(connection, "retryable", scheduled_at=ago(minutes=3), queue="other")
+    await make.job("scheduled", scheduled_at=oldest)
+    await make.job("retryable", scheduled_at=ago(minutes=3), priority=4)
+    await make.job("scheduled", scheduled_at=ago(seconds=5))
+    await make.job("scheduled")
+    await make.job("retryable", scheduled_at=ago(minutes=3), queue="other")
     async with driver.reading() as db:
         health = HealthStore(db)
         due = ago(seconds=15)
@@ -50,16 +63,15 @@ async def test_what_is_overdue(driver: Driver, connection: Connection) -> None:
         assert (none.jobs, none.oldest_at) == (0, None)
 
 
-async def test_what_waits_in_a_queue(driver: Driver, connection: Connection) -> None:
+async def test_what_waits_in_a_queue(driver: Driver, make: Make | SqliteMake) -> None:
     for n in range(4):
-        await job(connection, kind="a", attempt=n % 2, priority=1)
-    await job(connection, kind="b", priority=4)
-    await job(connection, kind="later", scheduled_at=ago(hours=-1))
+        await make.job(kind="a", attempt=n % 2, priority=1)
+    await make.job(kind="b", priority=4)
+    await make.job(kind="later", scheduled_at=ago(hours=-1))
     taken = ago(minutes=2)
-    await job(connection, "completed", attempted_at=taken)
-    await job(connection, "running", attempted_at=ago(hours=2), attempted_by=["old"])
-    await job(connection, "running", attempted_at=ago(days=2), attempted_by=["ancient"])
-    await queue(connection, "empty")
+    await make.job("completed", attempted_at=taken)
+    await make.job("running", attempted_at=ago(hours=2), attempted_by=["old"])
+    await make.job("running", attempted_at=ago(days=2), attempted_by=["ancient"])
     async with driver.reading() as db:
         now = datetime.now(UTC)
         found = await HealthStore(db).health_waiting(["default", "empty"], now=now, cap=5)
@@ -74,17 +86,17 @@ async def test_what_waits_in_a_queue(driver: Driver, connection: Connection) -> 
     assert (found["empty"].jobs, found["empty"].kinds, found["empty"].taken_at) == (0, {}, None)
 
 
-async def test_a_kind_that_younger_jobs_overtake(driver: Driver, connection: Connection) -> None:
+async def test_a_kind_that_younger_jobs_overtake(driver: Driver, make: Make | SqliteMake) -> None:
     due, taken = ago(minutes=10), {"scheduled_at": ago(minutes=9), "attempted_at": ago(minutes=8)}
-    await job(connection, kind="a", scheduled_at=due, priority=2)
-    await job(connection, kind="a", scheduled_at=ago(minutes=20), priority=3)
-    await job(connection, kind="b", scheduled_at=due)
-    await job(connection, "completed", **taken)
+    await make.job(kind="a", scheduled_at=due, priority=2)
+    await make.job(kind="a", scheduled_at=ago(minutes=20), priority=3)
+    await make.job(kind="b", scheduled_at=due)
+    await make.job("completed", **taken)
     for state in ("running", "discarded"):
-        await job(connection, state, **taken, priority=2)
-    await job(connection, "completed", **taken, queue="another")
+        await make.job(state, **taken, priority=2)
+    await make.job("completed", **taken, queue="another")
     own = ago(minutes=7)
-    await job(connection, "running", kind="b", scheduled_at=ago(minutes=11), attempted_at=own)
+    await make.job("running", kind="b", scheduled_at=ago(minutes=11), attempted_at=own)
     async with driver.reading() as db:
         now = datetime.now(UTC)
         waits = (await HealthStore(db).health_waiting(["default"], now=now))["default"].kinds
@@ -93,10 +105,10 @@ async def test_a_kind_that_younger_jobs_overtake(driver: Driver, connection: Con
     assert (b.since, b.taken_at, b.overtaken) == (due, own, 0), "one of its kind was taken later"
 
 
-async def test_jobs_that_were_lost_again_and_again(driver: Driver, connection: Connection) -> None:
+async def test_jobs_that_were_lost_again_and_again(driver: Driver, make: Make | SqliteMake) -> None:
     async def rescued(count: object, state: str = "retryable", **columns: Any) -> int:
         metadata = {"river:rescue_count": count}
-        return await job(connection, state, attempt=9, metadata=metadata, **columns)
+        return await make.job(state, attempt=9, metadata=metadata, **columns)
 
     twice, often = await rescued(2), await rescued(5, "running")
     for odd in (1, "7", -3, None, 2**40, 1.5):
@@ -116,6 +128,7 @@ async def state(driver: Driver) -> DatabaseState:
         return await HealthStore(db).health_database()
 
 
+@postgres_only
 async def test_a_quiet_server(driver: Driver) -> None:
     found = await state(driver)
     assert (found.oldest, found.blocked, found.blocker) == (None, 0, None)
@@ -123,6 +136,7 @@ async def test_a_quiet_server(driver: Driver) -> None:
     assert 0 <= found.notifications < 0.5
 
 
+@postgres_only
 async def test_an_open_transaction(driver: Driver, database_url: str) -> None:
     async with await AsyncConnection.connect(database_url, application_name="psql") as session:
         await session.execute("select 1")
@@ -136,6 +150,7 @@ async def test_an_open_transaction(driver: Driver, database_url: str) -> None:
         assert timedelta(0) <= datetime.now(UTC) - found.since < timedelta(minutes=1)
 
 
+@postgres_only
 async def test_who_holds_a_lock(driver: Driver, database_url: str, connection: Connection) -> None:
     async with await AsyncConnection.connect(database_url, application_name="migrate") as holder:
         pid = holder.info.backend_pid
@@ -154,6 +169,7 @@ async def test_who_holds_a_lock(driver: Driver, database_url: str, connection: C
     assert found.blocked_since is not None
 
 
+@postgres_only
 async def test_what_a_role_may_not_see_is_counted(
     driver: Driver, database_url: str, connection: Connection
 ) -> None:

@@ -7,12 +7,22 @@ from random import Random
 import pytest
 
 from riverui.errors import BadRequest
-from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.interface import Driver
 from riverui.storage.stores.suggestions import SuggestionStore
 from tests.factory import Make
+from tests.features.both import (
+    SqliteMake,
+    database,
+    driver,
+    driver_url,
+    file,
+    make,
+)
+
+__all__ = ["database", "driver", "driver_url", "file", "make"]
 
 
-async def test_kinds(driver: PostgresDriver, make: Make) -> None:
+async def test_kinds(driver: Driver, make: Make | SqliteMake) -> None:
     for kind in ("mail_send", "MAIL_bounce", "other", "other", "a%b"):
         await make.job(kind=kind)
     async with driver.reading() as executor:
@@ -25,7 +35,7 @@ async def test_kinds(driver: PostgresDriver, make: Make) -> None:
         assert await executor.jobs.kind_list(match="\ud800") == []
 
 
-async def test_tags(driver: PostgresDriver, make: Make) -> None:
+async def test_tags(driver: Driver, make: Make | SqliteMake) -> None:
     await make.job(tags=["vip", "daily"])
     await make.job(tags=["vip", "Tenant 1"])
     async with driver.reading() as executor:
@@ -37,7 +47,7 @@ async def test_tags(driver: PostgresDriver, make: Make) -> None:
         assert await SuggestionStore(executor).job_tag_list(match="TEN") == ["Tenant 1"]
 
 
-async def test_workers(driver: PostgresDriver, make: Make) -> None:
+async def test_workers(driver: Driver, make: Make | SqliteMake) -> None:
     await make.job("running", attempted_by=["former", "host_1"])
     await make.job("completed", attempted_by=["host_2"])
     await make.job("discarded", attempted_by=["host_3"])
@@ -47,7 +57,7 @@ async def test_workers(driver: PostgresDriver, make: Make) -> None:
         assert await SuggestionStore(executor).job_worker_list(match="_2") == ["host_2"]
 
 
-async def test_paths(driver: PostgresDriver, make: Make) -> None:
+async def test_paths(driver: Driver, make: Make | SqliteMake) -> None:
     noise = Random(1).randbytes(20_000).hex()
     await make.job(
         args={
@@ -79,7 +89,7 @@ async def test_paths(driver: PostgresDriver, make: Make) -> None:
             await SuggestionStore(executor).job_path_list("tags")
 
 
-async def test_of_an_empty_table(driver: PostgresDriver) -> None:
+async def test_of_an_empty_table(driver: Driver) -> None:
     async with driver.reading() as executor:
         names = SuggestionStore(executor)
         assert list(await executor.jobs.kind_list()) == []

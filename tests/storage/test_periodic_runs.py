@@ -5,19 +5,30 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.interface import Driver
+from riverui.storage.sqlite.values import to_milliseconds
 from riverui.storage.stores.periodic_runs import PeriodicRunStore
 from tests.factory import Make
+from tests.features.both import (
+    SqliteMake,
+    database,
+    driver,
+    driver_url,
+    file,
+    make,
+)
 
-NOW = datetime.now(UTC)
+__all__ = ["database", "driver", "driver_url", "file", "make"]
+
+NOW = to_milliseconds(datetime.now(UTC))
 
 
-async def due(make: Make, minutes: float, kind: str, **metadata: Any) -> int:
+async def due(make: Make | SqliteMake, minutes: float, kind: str, **metadata: Any) -> int:
     at = NOW - timedelta(minutes=minutes)
     return await make.job("completed", kind=kind, scheduled_at=at, metadata={"more": 1, **metadata})
 
 
-async def test_by_id_else_by_kind(driver: PostgresDriver, make: Make) -> None:
+async def test_by_id_else_by_kind(driver: Driver, make: Make | SqliteMake) -> None:
     await due(make, 0, "other")
     for minutes in (30, 20, 10):
         newest = await due(
@@ -45,7 +56,7 @@ async def test_by_id_else_by_kind(driver: PostgresDriver, make: Make) -> None:
     assert len(few.histories) == 1
 
 
-async def test_of_too_many_the_newest(driver: PostgresDriver, make: Make) -> None:
+async def test_of_too_many_the_newest(driver: Driver, make: Make | SqliteMake) -> None:
     for minutes in range(30, 0, -1):
         await due(make, minutes, "tick", periodic=True)
     async with driver.reading() as executor:
@@ -57,7 +68,7 @@ async def test_of_too_many_the_newest(driver: PostgresDriver, make: Make) -> Non
     ]
 
 
-async def test_hostile_metadata(driver: PostgresDriver, make: Make) -> None:
+async def test_hostile_metadata(driver: Driver, make: Make | SqliteMake) -> None:
     await due(make, 1, "k" * 100, **{"river:periodic_job_id": "x" * 100_000})
     await due(make, 1, "kind", **{"river:periodic_job_id": {"a": [1]}})
     await due(make, 1, "kind", **{"river:periodic_job_id": None}, periodic="no")

@@ -52,14 +52,16 @@ class ServerFacts(Protocol):
         ...
 
     @property
-    def database(self) -> DatabaseState | Unread:
-        """Return the state of the server."""
+    def database(self) -> DatabaseState | Unread | None:
+        """Return the state of the server; None for a file."""
         ...
 
 
-def blocked(facts: ServerFacts) -> Finding:
+def blocked(facts: ServerFacts) -> Finding | None:
     """Return whether statements on River's tables wait for locks."""
     state = known(facts.database)
+    if state is None:
+        return None
     since, holder = state.blocked_since, state.blocker
     waits = facts.now - since if since else timedelta(0)
     held = facts.now - holder.since if holder else timedelta(0)
@@ -84,9 +86,11 @@ def blocked(facts: ServerFacts) -> Finding:
     )
 
 
-def transaction(facts: ServerFacts) -> Finding:
+def transaction(facts: ServerFacts) -> Finding | None:
     """Return whether a transaction has been open for too long."""
     state = known(facts.database)
+    if state is None:
+        return None
     span = facts.now - state.oldest.since if state.oldest else timedelta(0)
     idle = state.oldest is not None and state.oldest.state.startswith("idle")
     if state.oldest is None or span < (IDLE_WARN_AFTER if idle else OPEN_WARN_AFTER):
@@ -115,9 +119,11 @@ def transaction(facts: ServerFacts) -> Finding:
     )
 
 
-def notifications(facts: ServerFacts) -> Finding:
+def notifications(facts: ServerFacts) -> Finding | None:
     """Return whether the queue of notifications fills up."""
     state = known(facts.database)
+    if state is None:
+        return None
     filled = state.notifications
     words = f"Postgres's queue of notifications is {filled * 100:.0f} % full"
     if filled < NOTIFICATIONS_WARN:
@@ -134,9 +140,12 @@ def notifications(facts: ServerFacts) -> Finding:
     )
 
 
-def primary(facts: ServerFacts) -> Finding:
+def primary(facts: ServerFacts) -> Finding | None:
     """Return whether the facts were read from the primary server."""
-    if known(facts.database).standby:
+    state = known(facts.database)
+    if state is None:
+        return None
+    if state.standby:
         return unknown("Read from a standby, which may lag behind.")
     return passed("Read from the primary.")
 

@@ -204,7 +204,8 @@ class HealthFacts(Struct, kw_only=True):
     running: RunningJobs | Unread
     overdue: OverdueJobs | Unread
     lost: LostJobs | Unread
-    database: DatabaseState | Unread
+    database: DatabaseState | Unread | None
+    """None for a file, which has no server."""
     rhythms: Sequence[Rhythm] | Unread
     hour: Figures | Unread
     """The figures of all jobs, by minute."""

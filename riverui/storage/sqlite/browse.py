@@ -44,7 +44,7 @@ from riverui.storage.sqlite.job_filter import (
 from riverui.storage.sqlite.job_rows import COLUMNS, STATES, job_row
 from riverui.storage.sqlite.queues import Queues
 from riverui.storage.sqlite.statements import id_list, reads
-from riverui.storage.sqlite.values import instant
+from riverui.storage.sqlite.values import checked_text, instant
 
 _TEXTS = frozenset({"args", "errors", "job", "metadata", "output"})
 _COUNTED = 20_000
@@ -316,6 +316,10 @@ class Browse(Queues):
         self, source: str, match: str, after: str, exclude: Sequence[str], limit: int
     ) -> list[str]:
         """Return the names that a statement selects, which contain `match`, in order."""
+        try:
+            checked_text(match)
+        except BadRequest:
+            return []
         return self._value_list(
             f"select name from ({source}) where name > ? and name like ? escape '!'"
             " and name not in (select value from json_each(?)) order by name limit ?",

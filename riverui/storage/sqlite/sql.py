@@ -36,6 +36,9 @@ _ENDS = {"-infinity": FIRST, "infinity": LAST}
 _raw = msgspec.json.Decoder(list[msgspec.Raw])
 _JSON = re.compile(r"\bjson_text\(([\w.]+)\)")
 """In blocks, the text of a JSON column of River's tables; see `file.json_text`."""
+_LAST_CLIENT = re.compile(r"\blast_client\(([\w.]+)\)")
+"""In blocks, the last name in a column of clients; null for a column that is too long."""
+_LAST = r"iif(length(\1) <= 32768 and json_valid(json_text(\1)), json_text(\1) ->> '$[#-1]', null)"
 _WRITES = re.compile(r"\b(insert into|update|delete from)\b")
 
 
@@ -117,6 +120,7 @@ def ready(block: Fragment) -> tuple[Callable[[Connection], Rows], bool]:
 @lru_cache(maxsize=512)
 def statements(text: str) -> tuple[Sequence[str], bool]:
     """Return the statements of a block, and whether one of them writes."""
+    text = _LAST_CLIENT.sub(_LAST, text)
     text = _JSON.sub(lambda found: json_text(found[1]), text)
     return text.split(";\n"), _WRITES.search(text) is not None
 
@@ -155,6 +159,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "bool": bool,
     "errors": _errors,
     "json": json.loads,
+    "span": lambda seconds: timedelta(seconds=seconds),
     "texts": lambda text: list(texts(text)),
     "time": _time,
     "times": lambda text: [each and _time(each) for each in json.loads(text)],
