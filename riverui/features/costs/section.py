@@ -16,6 +16,7 @@ from riverui.domain.time import duration
 from riverui.errors import BadRequest
 from riverui.features.costs.domain import KindCost
 from riverui.features.costs.reader import read_costs
+from riverui.storage.interface import SQL
 from riverui.web.api import serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter
 from riverui.web.api.models import Count, Model
@@ -44,6 +45,8 @@ _ORDERS: Mapping[str, tuple[str, Callable[[KindCost], float]]] = {
     "ended": ("Jobs", lambda cost: cost.jobs),
 }
 """Label and sort key of each order, by its name in the address; the most comes first."""
+_OF_SERVERS = frozenset({"args", "database", "wal"})
+"""Orders by what only a server can tell."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,6 +60,8 @@ class CostsIndex:
     """Each with the address of its kind; empty for the sum of other kinds."""
     measured: bool
     """Whether the server measured WAL and time."""
+    server: bool
+    """Whether there is a server, whose costs are known."""
     orders: tuple[Choice, ...]
     figures: Figures
     windows: tuple[WindowChoice, ...]
@@ -68,6 +73,8 @@ class CostCard(Struct, frozen=True, kw_only=True):
     cost: KindCost
     measured: bool
     """Whether the server measured WAL and time."""
+    server: bool
+    """Whether there is a server, whose costs are known."""
     window: Window
     url: str
     """The address of the costs of all kinds."""
@@ -80,6 +87,8 @@ async def index(request: Request) -> Response:
     if order not in _ORDERS:
         raise BadRequest(f"Unknown order; the orders are {', '.join(_ORDERS)}.")
     board = dashboard(request)
+    server = SQL in board.driver.capabilities
+    orders = {name: _ORDERS[name] for name in _ORDERS if server or name not in _OF_SERVERS}
     figures = await board.figures.read(window)
     costs, measured = await read_costs(board, figures)
     key = _ORDERS[order][1]
@@ -99,7 +108,8 @@ async def index(request: Request) -> Response:
                 for cost in sorted(costs, key=lambda cost: (-key(cost), cost.kind))
             ),
             measured=measured,
-            orders=order_choices(_ORDERS, order, lambda other: address(order=other)),
+            server=server,
+            orders=order_choices(orders, order, lambda other: address(order=other)),
             figures=figures,
             windows=window_choices(window, lambda other: address(window=other)),
         ),
@@ -116,6 +126,7 @@ async def card(request: Request, kind: str) -> CostCard | None:
     return CostCard(
         cost=cost,
         measured=measured,
+        server=SQL in board.driver.capabilities,
         window=window,
         url=with_window(url(request, "costs.index"), window),
     )

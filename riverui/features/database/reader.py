@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from riverui.actions.facts import FactReader
+from riverui.errors import NotSupported
 from riverui.features.database.domain.facts import DatabaseFacts, Migrations
 from riverui.features.database.domain.indexes import created
 from riverui.features.database.store import DatabaseStore
@@ -21,9 +22,10 @@ def _utc() -> datetime:
 
 async def database_facts(driver: Driver, clock: Callable[[], datetime] = _utc) -> DatabaseFacts:
     """Return the facts, each read by a statement with a time limit. Raise DatabaseError if the
-    server cannot be asked, NotSupported for a database without statements of stores.
+    server cannot be asked, NotSupported for a file.
     """
-    SQL.on(driver)
+    if SQL not in driver.capabilities:
+        raise NotSupported("This checks a Postgres server. A SQLite file has none.")
     async with driver.reading() as db:
         server = await DatabaseStore(db).database_server(clock)
     async with FactReader(driver) as reader:

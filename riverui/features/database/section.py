@@ -13,6 +13,7 @@ from riverui.features.database.answer import DatabaseAnswer
 from riverui.features.database.domain.facts import DatabaseReport
 from riverui.features.database.domain.report import report
 from riverui.features.database.reader import database_facts
+from riverui.storage.interface import SQL
 from riverui.web.api import serializers
 from riverui.web.api.endpoints import Description, Endpoint
 from riverui.web.http.context import Section, access, dashboard
@@ -67,6 +68,8 @@ async def _report(request: Request) -> DatabaseReport:
 
 async def _find(request: Request, text: str) -> Sequence[PaletteEntry]:
     """Return the page for the palette."""
+    if SQL not in dashboard(request).driver.capabilities:
+        return ()
     if not any(word.startswith(text.lower()) for word in _WORDS):
         return ()
     address = url(request, "database.index")

@@ -71,7 +71,6 @@ __all__ = [
     "WouldWait",
     "at_once",
     "entered",
-    "missing",
 ]
 
 CAPABILITIES: tuple[Capability[Any], ...] = (
@@ -81,8 +80,3 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     MIGRATIONS,
 )
 """Every optional part of the interface; those that matter most to the work of jobs come first."""
-
-
-def missing(offering: Offering) -> tuple[Capability[Any], ...]:
-    """Return the optional parts that a driver does not offer, in the order of CAPABILITIES."""
-    return tuple(part for part in CAPABILITIES if part not in offering.capabilities)

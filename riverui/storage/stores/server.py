@@ -29,11 +29,12 @@ class ReplicationRow(Struct, frozen=True, kw_only=True):
 
 
 class ServerRow(Struct, frozen=True, kw_only=True):
-    """The database server as the About page shows it."""
+    """The database, a server or a file, as the About page shows it."""
 
     version: str
     database: str
     user: str
+    """Empty for a file."""
     schema: str
     """The schema in use: the configured one, or the first of the search path."""
     settings: tuple[tuple[str, str], ...]

@@ -20,6 +20,7 @@ from riverui import __version__
 from riverui.domain.jobs import JsonText
 from riverui.domain.sealed_args import args_preview, sealed_args
 from riverui.domain.text import client_host
+from riverui.storage.interface import SQL
 from riverui.web import assets
 from riverui.web.http import cookies
 from riverui.web.http.context import Service, access as who, dashboard
@@ -88,6 +89,7 @@ class Shell:
     version: str
     database: str
     schema: str
+    """Empty for a file."""
     preferences: Preferences
     notices: tuple[Notice, ...]
     here: str
@@ -347,7 +349,7 @@ def _shell(request: Request, *, whole: bool) -> Shell:
         replica_warns=replica is not None and (replica.late or bool(replica.problem)),
         version=__version__,
         database=board.driver.database,
-        schema=board.driver.schema_in_use,
+        schema=board.driver.schema_in_use if SQL in board.driver.capabilities else "",
         preferences=preferences(request),
         notices=cookies.take_notices(request) if whole else (),
         here=here(request),

@@ -15,7 +15,6 @@ from starlette.responses import Response
 from riverui import __version__
 from riverui.domain.queues import LeaderRow
 from riverui.errors import DatabaseError, DatabaseUnavailable, SchemaMissing
-from riverui.storage.interface import missing
 from riverui.storage.interface.migrations import MigrationRow
 from riverui.storage.stores.server import ServerRow, ServerStore
 from riverui.web.http.context import Dashboard, access, dashboard
@@ -40,8 +39,6 @@ class About:
     server: ServerRow | None
     migrations: tuple[MigrationRow, ...]
     leader: LeaderRow | None
-    missing: tuple[str, ...]
-    """Features that this kind of database lacks, each in a sentence or two."""
     unread: Mapping[str, str]
     """Which of server, migrations and leader could not be read, and why."""
     rights: tuple[str, ...]
@@ -91,7 +88,6 @@ async def index(request: Request) -> Response:
             server=server,
             migrations=migrations,
             leader=None if isinstance(leader, DatabaseError) else leader,
-            missing=tuple(part.missing for part in missing(driver)),
             unread={name: error.public for name, error in errors.items()},
             rights=tuple(
                 words
