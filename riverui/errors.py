@@ -122,6 +122,10 @@ class SchemaMissing(DatabaseError):
     """There are no River tables here: run `riverui migrate-up`."""
 
 
+class FileWithoutTables(SchemaMissing):
+    """The SQLite file has no River tables: run `riverui migrate-up`."""
+
+
 class SchemaTooOld(SchemaMissing):
     """River's tables are older than migration 5: run `riverui migrate-up`."""
 

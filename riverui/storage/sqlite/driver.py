@@ -130,7 +130,7 @@ class SqliteDriver:
         """Lend a connection for migrations."""
         self.database = self._file.name
         with translated():
-            connection = self._file.take()
+            connection = self._file.take(create=True)
         try:
             yield SqliteMigrations(connection, self._waiting)
         finally:

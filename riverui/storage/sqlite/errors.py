@@ -9,10 +9,10 @@ from riverui.errors import (
     BadRequest,
     DatabaseError,
     DatabaseUnavailable,
+    FileWithoutTables,
     LockTimeout,
     QueryTimeout,
     ReadOnlyDatabase,
-    SchemaMissing,
     UniqueConflict,
 )
 
@@ -41,6 +41,6 @@ def translate(error: Exception) -> Exception:
     if code == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
         return UniqueConflict()
     if _MISSING.search(str(error)):
-        return SchemaMissing()
+        return FileWithoutTables()
     found, message = _CODES.get(code & 0xFF, (DatabaseError, f"SQLite: {error}."))
     return found(message)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from riverui.domain.json import read_json
+from riverui.errors import FileWithoutTables
 from riverui.storage.sqlite.json_binary import json_of
 from riverui.storage.sqlite.values import contains, instant, newest, stamp, written
 from riverui.storage.sqlite.waiting import Turns
@@ -107,14 +108,21 @@ class SqliteFile:
         """The file's path, `memory` for a temporary one."""
         return "memory" if self.is_temporary else str(self._path)
 
-    def take(self) -> Connection:
-        """Return a connection that nobody else uses."""
+    def take(self, *, create: bool = False) -> Connection:
+        """Return a connection that nobody else uses. Without a file, create it or raise
+        FileWithoutTables: it is more likely that its name is wrong.
+        """
         with self._lock:
             self._look_for_fork()
             if self._idle:
                 return self._idle.pop()
             if self._path is None:
                 self._path = self._temporary()
+        if not create and not Path(self._path).exists():
+            raise FileWithoutTables(
+                f"There is no file {self._path}: run `riverui migrate-up`.",
+                public=f"There is no file {Path(self._path).name}: run `riverui migrate-up`.",
+            )
         return self._open(self._path)
 
     def threads(self) -> ThreadPoolExecutor:

@@ -16,6 +16,7 @@ from riverui.errors import (
     DatabaseError,
     DatabaseMissing,
     DatabaseUnavailable,
+    FileWithoutTables,
     Forbidden,
     JobRunning,
     LockTimeout,
@@ -106,6 +107,9 @@ _WORDS: Mapping[type[Exception], _Words] = {
         kind="schema",
         title="River's tables are too old",
         command="riverui migrate-up",
+    ),
+    FileWithoutTables: _Words(
+        status=503, kind="schema", title="No River tables yet", command="riverui migrate-up"
     ),
     SchemaMissing: _Words(
         status=503,

@@ -162,10 +162,16 @@ async def test_what_it_cannot_do_is_told_in_words(database: MemoryDatabase, tmp_
         connect("sqlite:///jobs.db", schema="river")
     with pytest.raises(ConfigError, match="no parameters"):
         connect("sqlite:///jobs.db?mode=ro")
+    with pytest.raises(SchemaMissing, match=r"no file .*absent\.db: run `riverui migrate-up`"):
+        await Client(f"sqlite:///{tmp_path}/absent.db").job_list()
+    assert not (tmp_path / "absent.db").exists()
+    (tmp_path / "empty.db").touch()
     with pytest.raises(SchemaMissing, match="migrate-up"):
         await Client(f"sqlite:///{tmp_path}/empty.db").job_list()
     with pytest.raises(DatabaseUnavailable, match="cannot be opened"):
-        await Client(f"sqlite:///{tmp_path}/no/folder.db").job_list()
+        await Client(f"sqlite:///{tmp_path}").job_list()
+    with pytest.raises(DatabaseUnavailable, match="cannot be opened"):
+        await migrate(connect(f"sqlite:///{tmp_path}/no/folder.db"))
     (tmp_path / "text.db").write_text("This is not a database, but a text.\n" * 100)
     with pytest.raises(DatabaseUnavailable, match="not a SQLite database"):
         await Client(f"sqlite:///{tmp_path}/text.db").job_list()
