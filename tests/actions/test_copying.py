@@ -99,7 +99,8 @@ async def test_what_riverui_keeps_goes_along(database_url: str, own_tables: None
     gone = JobDeleteBeforeParams(
         cancelled_before=None, completed_before=None, discarded_before=NOW + DAY, limit=999
     )
-    key: dict[str, Any] = {"unique_key": b"\x01\xff", "unique_states": state_bits([JobState.RUNNING])}
+    states = state_bits([JobState.RUNNING])
+    key: dict[str, Any] = {"unique_key": b"\x01\xff", "unique_states": states}
     await ended(source, JobState.DISCARDED, *[job(args='{"a": "ü"}', tags=("t",), **key)])
     await ended(source, JobState.DISCARDED, *[job(f"kind_{n}") for n in range(250)])
     minute = Rollup(
