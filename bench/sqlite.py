@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from tests.interop.worker import build
 
 _ONE, _MANY = 2_000, 20_000
 """Jobs that are inserted one by one, and in one call."""
+_AT_ONCE = 100
+"""Tasks, goroutines or threads that insert one by one at the same time."""
 _SLOTS = 100
 """Jobs that a worker runs at a time."""
 
@@ -43,7 +46,7 @@ async def riverui(file: str) -> Rates:
     from riverui import Client, ClientConfig, JsonArgs, QueueConfig, Workers, connect, migrate
 
     rates: Rates = {}
-    done, left = asyncio.Event(), _ONE + _MANY
+    done, left = asyncio.Event(), 2 * _ONE + _MANY
     workers = Workers()
 
     @workers.task(kind="noop")
@@ -60,9 +63,16 @@ async def riverui(file: str) -> Rates:
     with _timed(rates, "insert", _ONE):
         for n in range(_ONE):
             await client.insert(JsonArgs("noop", {"n": n}))
+    with _timed(rates, "at_once", _ONE):
+
+        async def some(first: int) -> None:
+            for n in range(first, _ONE, _AT_ONCE):
+                await client.insert(JsonArgs("noop", {"n": n}))
+
+        await asyncio.gather(*map(some, range(_AT_ONCE)))
     with _timed(rates, "insert_many", _MANY):
         await client.insert_many([JsonArgs("noop", {"n": n}) for n in range(_MANY)])
-    with _timed(rates, "work", _ONE + _MANY):
+    with _timed(rates, "work", left):
         async with client:
             await done.wait()
     return rates
@@ -79,8 +89,9 @@ async def river(file: str) -> Rates:
     run("migrate")
     return {
         "insert": _ONE / run("insert", _ONE),
+        "at_once": _ONE / run("at_once", _ONE),
         "insert_many": _MANY / run("insert_many", _MANY),
-        "work": (_ONE + _MANY) / run("bench", _SLOTS, _ONE + _MANY),
+        "work": (2 * _ONE + _MANY) / run("bench", _SLOTS, 2 * _ONE + _MANY),
     }
 
 
@@ -90,7 +101,7 @@ async def huey(file: str) -> Rates:
     """
     rates: Rates = {"insert_many": None}
     queue: Any = importlib.import_module("huey").SqliteHuey(filename=file, fsync=True)
-    done, left, lock = threading.Event(), _ONE, threading.Lock()
+    done, left, lock = threading.Event(), 2 * _ONE, threading.Lock()
 
     def noop(n: int) -> None:
         nonlocal left
@@ -103,8 +114,10 @@ async def huey(file: str) -> Rates:
     with _timed(rates, "insert", _ONE):
         for n in range(_ONE):
             task(n)
+    with _timed(rates, "at_once", _ONE), ThreadPoolExecutor(_AT_ONCE) as threads:
+        list(threads.map(task, range(_ONE)))
     consumer = queue.create_consumer(workers=4, periodic=False)
-    with _timed(rates, "work", _ONE):
+    with _timed(rates, "work", left):
         consumer.start()
         await asyncio.to_thread(done.wait)
     consumer.stop(graceful=True)
@@ -113,7 +126,7 @@ async def huey(file: str) -> Rates:
 
 async def litequeue(file: str) -> Rates:
     """Measure litequeue, taken and marked as done by one thread; it has no workers of its own."""
-    rates: Rates = {"insert_many": None}
+    rates: Rates = {"insert_many": None, "at_once": None}
     queue: Any = importlib.import_module("litequeue").LiteQueue(file)
     queue.conn.execute("pragma synchronous = full")
     with _timed(rates, "insert", _ONE):
@@ -138,7 +151,7 @@ def main() -> None:
     if sys.argv[1:]:
         print(json.dumps(asyncio.run(_QUEUES[sys.argv[1]](sys.argv[2]))))
         return
-    print(f"{'jobs/s':12}{'insert':>12}{'insert many':>14}{'work':>12}")
+    print(f"{'jobs/s':12}{'insert':>12}{'100 at once':>14}{'in one call':>14}{'work':>12}")
     for name in _QUEUES:
         with tempfile.TemporaryDirectory() as folder:
             words = [sys.executable, "-m", "bench.sqlite", name, str(Path(folder, "jobs.db"))]
@@ -147,9 +160,9 @@ def main() -> None:
             print(f"{name:12}{ended.stderr.strip().splitlines()[-1]}")
             continue
         rates = json.loads(ended.stdout)
-        figures = [rates[each] for each in ("insert", "insert_many", "work")]
+        figures = [rates[each] for each in ("insert", "at_once", "insert_many", "work")]
         texts = ["–" if figure is None else f"{figure:,.0f}" for figure in figures]
-        print(f"{name:12}{texts[0]:>12}{texts[1]:>14}{texts[2]:>12}")
+        print(f"{name:12}{texts[0]:>12}{texts[1]:>14}{texts[2]:>14}{texts[3]:>12}")
 
 
 if __name__ == "__main__":

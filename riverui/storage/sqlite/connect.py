@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, TypeGuard
 from urllib.parse import unquote
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from riverui.storage.interface import MigrationSource
     from riverui.storage.sqlite.driver import SqliteDriver
 
+_LOCK_TIMEOUT = timedelta(seconds=10)
+"""How long a transaction waits by default: for all that write, not only for those with its rows."""
 _URL = re.compile(r"sqlite(?:\+\w+)?:(?://)?", re.IGNORECASE)
 """Matches the beginning of a URL; SQLAlchemy's may name the driver."""
 
@@ -33,6 +37,8 @@ def connect(url: str, options: ConnectOptions) -> SqliteDriver:
         raise ConfigError("SQLite has no schemas: leave the schema out.")
     # As in SQLAlchemy, the first slash only ends the empty host.
     path = unquote(path.removeprefix("/"))
+    if options.lock_timeout == ConnectOptions().lock_timeout:
+        options = replace(options, lock_timeout=_LOCK_TIMEOUT)
     return SqliteDriver(None if path in ("", ":memory:") else path, options)
 
 

@@ -27,11 +27,11 @@ from riverui.storage.options import ConnectOptions
 from riverui.storage.sqlite.callers import adopted
 from riverui.storage.sqlite.executor import SqliteExecutor, SqliteTransaction, committed
 from riverui.storage.sqlite.file import SqliteFile
+from riverui.storage.sqlite.group_commit import GroupCommits, InGroups
 from riverui.storage.sqlite.listener import SqliteListener
 from riverui.storage.sqlite.migrations import SOURCE, SqliteMigrations, create_tables
 from riverui.storage.sqlite.scopes import (
     Clock,
-    EachCommits,
     OneTransaction,
     translated,
 )
@@ -73,6 +73,7 @@ class SqliteDriver:
         self.schema = schema
         self._clock: Clock = clock or partial(datetime.now, UTC)
         self._file = SqliteFile(path, create_tables)
+        self._groups = GroupCommits(self._file)
         self._options = options
         self._waiting = InLoop(self._file.threads)
 
@@ -98,7 +99,7 @@ class SqliteDriver:
         """Lend the operations, each its own transaction."""
         self.database = self._file.name
         allowed = limits(self._options, timeout or self._options.action_timeout)
-        scope = EachCommits(self._file, self._clock, self._waiting, allowed)
+        scope = InGroups(self._groups, self._clock, self._waiting, allowed)
         return nullcontext(SqliteExecutor(scope))
 
     def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[SqliteExecutor]:

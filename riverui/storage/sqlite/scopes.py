@@ -26,6 +26,12 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.0005, 0.003
 """Seconds before the next attempt to write while another process does, which double: a transaction
 takes a millisecond or two, and who looks too rarely never finds the moment between two of them.
 """
+_IMPATIENT_SECONDS = 0.1
+"""Seconds after which the pauses are as short as that moment: SQLite has no queue, so that others
+would win again and again.
+"""
+_IMPATIENT_WAIT = 0.0001
+"""Seconds between two attempts from then on."""
 
 
 class Limits(NamedTuple):
@@ -57,17 +63,15 @@ class Scope(ABC):
         """
         give_turn = await self._take_turn(writes=writes)
         try:
-            give_up = time.monotonic() + self.limits.lock
-            wait = _FIRST_WAIT
+            waits = pauses(self.limits.lock)
             while True:
                 try:
                     return await self.waiting.run(lambda: self._run(operation, writes=writes))
                 except LockTimeout:
-                    if time.monotonic() > give_up:
+                    if (pause := next(waits, None)) is None:
                         raise
                 # Another process writes.
-                await self.waiting.pause(wait * random.uniform(0.5, 1))  # noqa: S311
-                wait = min(wait * 2, _LONGEST_WAIT)
+                await self.waiting.pause(pause)
         finally:
             if give_turn is not None:
                 give_turn()
@@ -172,7 +176,10 @@ class OneTransaction(Scope):
         connection = self.file.take()
         try:
             # At once: a transaction that reads first may find later that it cannot write.
-            connection.execute("begin" if self._read_only else "begin immediate")
+            if self._read_only:
+                connection.execute("begin")
+            else:
+                begin_immediate(connection, self.limits.lock)
         except BaseException:
             release(self.file, connection)
             raise
@@ -215,6 +222,32 @@ class CallersTransaction(Scope):
             if raw.isolation_level is None or getattr(raw, "autocommit", None) is True:
                 self.connection.execute("commit")
             return result
+
+
+def begin_immediate(connection: Connection, limit: float) -> None:
+    """Begin a transaction that writes; LockTimeout if another process writes for so many seconds.
+    In a thread that may sleep.
+    """
+    waits = pauses(limit)
+    while True:
+        try:
+            with translated():
+                connection.execute("begin immediate")
+            return
+        except LockTimeout:
+            if (pause := next(waits, None)) is None:
+                raise
+        time.sleep(pause)
+
+
+def pauses(limit: float) -> Iterator[float]:
+    """Yield how long to pause after each attempt to write while another process does, for `limit`
+    seconds.
+    """
+    began, wait = time.monotonic(), _FIRST_WAIT
+    while (waited := time.monotonic() - began) < limit:
+        yield wait * random.uniform(0.5, 1)  # noqa: S311
+        wait = min(wait * 2, _LONGEST_WAIT) if waited < _IMPATIENT_SECONDS else _IMPATIENT_WAIT
 
 
 async def turn_of(file: SqliteFile, waiting: Waiting, limits: Limits) -> Future[None]:

@@ -14,7 +14,7 @@ from riverui.errors import LockTimeout
 
 T = TypeVar("T")
 
-_TOO_LONG = "Another transaction wrote to the SQLite file for too long."
+TOO_LONG = "Another transaction wrote to the SQLite file for too long."
 
 
 class Turns:
@@ -81,7 +81,7 @@ class Blocking:
         try:
             turn.result(seconds)
         except TimeoutError:
-            raise LockTimeout(_TOO_LONG) from None
+            raise LockTimeout(TOO_LONG) from None
 
     async def run(self, statements: Callable[[], T]) -> T:
         """Call the function."""
@@ -107,16 +107,22 @@ class InLoop:
             async with asyncio.timeout(seconds):
                 await asyncio.wrap_future(turn)
         except TimeoutError:
-            raise LockTimeout(_TOO_LONG) from None
+            raise LockTimeout(TOO_LONG) from None
 
     async def run(self, statements: Callable[[], T]) -> T:
         """Call the function in a thread."""
         if self._threads is None:
             return statements()
-        running = asyncio.get_running_loop().run_in_executor(self._threads(), statements)
+        return await self.result(self._threads().submit(statements))
+
+    async def result(self, future: Future[T]) -> T:
+        """Return the result of what a thread runs. A cancelled caller waits for its end too, if it
+        has begun: its connection is in use until then.
+        """
+        waiting = asyncio.wrap_future(future)
         try:
-            return await asyncio.shield(running)
+            return await asyncio.shield(waiting)
         except asyncio.CancelledError:
-            # Its connection is in use until then.
-            await asyncio.wait([running])
+            if not future.cancel():
+                await asyncio.wait([waiting])
             raise

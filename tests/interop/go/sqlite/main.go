@@ -2,6 +2,7 @@
 //
 //	sqlite FILE migrate
 //	sqlite FILE insert COUNT       each in its own transaction
+//	sqlite FILE at_once COUNT      the same by a hundred goroutines
 //	sqlite FILE insert_many COUNT  all in one call
 //	sqlite FILE work SLOTS         until the end of its input; prints the id of each job that it works
 //	sqlite FILE bench SLOTS COUNT  works COUNT jobs that wait, and prints the seconds
@@ -80,7 +81,7 @@ func run(file, command string, rest []string) error {
 	}
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	config := &river.Config{Logger: logger, TestOnly: true}
-	if command == "insert" || command == "insert_many" {
+	if command == "insert" || command == "at_once" || command == "insert_many" {
 		client, err := river.NewClient(driver, config)
 		if err != nil {
 			return err
@@ -137,8 +138,24 @@ func insert(ctx context.Context, client *river.Client[*sql.Tx], command string, 
 			return err
 		}
 	} else {
-		for _, job := range params {
-			if _, err := client.Insert(ctx, job.Args, job.InsertOpts); err != nil {
+		routines := 1
+		if command == "at_once" {
+			routines = 100
+		}
+		errs := make(chan error)
+		for routine := range routines {
+			go func() {
+				for i := routine; i < count; i += routines {
+					if _, err := client.Insert(ctx, params[i].Args, params[i].InsertOpts); err != nil {
+						errs <- err
+						return
+					}
+				}
+				errs <- nil
+			}()
+		}
+		for range routines {
+			if err := <-errs; err != nil {
 				return err
 			}
 		}
