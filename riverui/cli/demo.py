@@ -37,6 +37,7 @@ from riverui.web.config import ServeConfig, is_loopback
     help="Play an incident, such as bad-deploy; an unknown name lists them.",
 )
 @click.option("--fresh", is_flag=True, help="Start with an empty database.")
+@click.option("--sqlite", is_flag=True, help="Use a SQLite file instead of a Postgres server.")
 @click.option(
     "--no-auth", is_flag=True, help="Let in anyone who can reach the port, on any address."
 )
@@ -50,6 +51,7 @@ def demo(
     fresh: bool,
     incident: str | None,
     no_auth: bool,
+    sqlite: bool,
 ) -> int:
     """Try the dashboard with its own database and workload. Ctrl-C stops it."""
     if not is_loopback(host) and not no_auth:
@@ -69,4 +71,5 @@ def demo(
         data_dir=data_dir,
         fresh=fresh,
         incident=INCIDENTS[incident] if incident is not None else None,
+        sqlite=sqlite,
     )

@@ -31,7 +31,7 @@ from riverui.features.rate_limits.domain import RateLimit
 from riverui.features.retention.engine import QueueRetention
 from riverui.features.sequences.engine.opts import SequenceOpts
 from riverui.features.workflows.waits.domain import SignalTerm, TimerTerm, Wait
-from riverui.storage.interface import Driver
+from riverui.storage.interface import SQL, Driver
 
 log = logging.getLogger("shop.fulfilment")
 
@@ -180,19 +180,22 @@ def fulfilment_client(driver: Driver, rng: Random) -> Client:
                 "newsletters": QueueConfig(max_workers=2),
             },
             workers=_workers(rng),
-            **leader_settings(),
+            **leader_settings(driver),
         ),
     )
 
 
-def leader_settings(*periodic_jobs: PeriodicJob) -> dict[str, Any]:
-    """Return the common settings of all clients that may lead: durable periodic jobs, these and a
-    nightly one, and the retention of failed jobs.
+def leader_settings(driver: Driver, *periodic_jobs: PeriodicJob) -> dict[str, Any]:
+    """Return the common settings of all clients that may lead: durable periodic jobs, and on
+    Postgres a nightly one and the retention of failed jobs.
     """
+    durable = DurablePeriodicJobsConfig(enabled=True)
+    if SQL not in driver.capabilities:
+        return {"durable_periodic_jobs": durable, "periodic_jobs": periodic_jobs}
     nightly = PeriodicJob(CronSchedule("30 2 * * *"), CloseBooks, id=CloseBooks.kind)
     return {
         "dead_letter": DeadLetterConfig(enabled=True),
-        "durable_periodic_jobs": DurablePeriodicJobsConfig(enabled=True),
+        "durable_periodic_jobs": durable,
         "features": [QueueRetention({"vendor": Retention(discarded=_REJECTED_FOR)})],
         "periodic_jobs": [*periodic_jobs, nightly],
     }

@@ -16,6 +16,7 @@ from psycopg import AsyncConnection, AsyncRawCursor
 from psycopg.rows import dict_row
 
 from riverui.demo.attempts import log_text, plan
+from riverui.demo.restore import FIRST_ID, restore
 from riverui.demo.shop import BY_NAME, KINDS, LANGUAGE, QUEUES, Kind, client_ids
 from riverui.domain.jobs import FINALIZED, JobState
 from riverui.storage.interface.sql_blocks import number, read_blocks
@@ -186,9 +187,6 @@ def _attempt(row: Row, kind: Kind, started_at: datetime, now: datetime, rng: Ran
             del row["finalized_at"]
 
 
-_FIRST_ID = 4_812_000
-"""The id of the first job, as in a database that is not new."""
-
 _INSERTED_AT_ONCE = 1_000
 """Rows of one statement: some megabytes of JSON."""
 
@@ -198,6 +196,9 @@ Connection = AsyncConnection[dict[str, Any]]
 async def seed(url: str, rng: Random, *, jobs: int) -> None:
     """Insert a history of so many jobs a day until now."""
     now = datetime.now(UTC)
+    if url.startswith("sqlite:"):
+        await restore(url, lambda since: list(history(now, rng, jobs=jobs, since=since)), encode)
+        return
     async with _writing(url) as (connection, sql):
         (newest,) = await _run(connection, sql["job_get_newest"])
         since = newest["created_at"]
@@ -216,6 +217,9 @@ async def write(
     """Insert jobs and marks; with `paused_at` into an empty database, which gets the shop's queues,
     some of them paused.
     """
+    if url.startswith("sqlite:"):
+        await restore(url, lambda _: rows, encode, paused_at=paused_at, marks=marks)
+        return
     async with _writing(url) as (connection, sql):
         if paused_at is not None:
             await _begin(connection, sql, paused_at)
@@ -245,7 +249,7 @@ async def _begin(
     queues = [
         {"name": queue.name, "paused_at": paused_at.get(queue.name), **times} for queue in QUEUES
     ]
-    await _run(connection, sql["sequence_start"], id=_FIRST_ID)
+    await _run(connection, sql["sequence_start"], id=FIRST_ID)
     await _run(connection, sql["queue_create"], queues=encode(queues))
 
 

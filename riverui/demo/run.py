@@ -1,4 +1,4 @@
-"""`riverui demo`: a Postgres server, a made-up shop's jobs and clients, and the dashboard."""
+"""`riverui demo`: a database, a made-up shop's jobs and clients, and the dashboard."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
+from urllib.parse import quote
 
 import click
 import uvicorn
@@ -32,7 +33,7 @@ from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.feature_list import plain_pilot
 from riverui.engine.insert.job_inserter import JobInserter
 from riverui.storage.connect import connect
-from riverui.storage.interface import Driver
+from riverui.storage.interface import SQL, Driver
 from riverui.storage.interface.engine_params import JobSelectParams, JobSetStateParams
 from riverui.storage.migrations import migrate
 from riverui.web.app import build_app
@@ -64,29 +65,52 @@ def demo(
     data_dir: Path | None,
     fresh: bool,
     incident: Incident | None = None,
+    sqlite: bool = False,
 ) -> int:
     """Run until SIGINT or SIGTERM; return the exit code. Raise DemoUnavailable or ListenError if it
     cannot start.
 
-    An incident is played from its beginning, in a database of its own.
+    An incident is played from its beginning, in a database of its own. With `sqlite` databases are
+    files, and there are no jobs of features that need Postgres.
 
     With `any_port` it uses the next free port if that of `config` is in use, and prints it. Anybody
     who can reach the port has all rights.
     """
     home = data_dir or _default_home()
-    binaries = os.environ.get("RIVERUI_PG_BIN")
     # Both signals stop the demo by leaving all blocks below.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with (
         contextlib.suppress(KeyboardInterrupt),
         (listen_from if any_port else listen)(config.host, config.port) as sock,
-        EmbeddedPostgres(
-            home, durable=True, fresh=fresh, binaries=Path(binaries) if binaries else None
-        ) as postgres,
+        contextlib.nullcontext() if sqlite else _postgres(home, fresh=fresh) as postgres,
     ):
-        asyncio.run(_run(postgres, sock, home, config, incident))
+        name = _DATABASE if incident is None else _INCIDENT_DATABASE
+        anew = incident is not None
+        if postgres is None:
+            url = _file(home, name, anew=anew or fresh)
+        else:
+            asyncio.run(_create_database(postgres.url, name, anew=anew))
+            url = postgres.database_url(name)
+        asyncio.run(_run(url, sock, home, config, incident))
     click.echo(f"\nStopped. The data stays in {home} for the next time.")
     return 0
+
+
+def _postgres(home: Path, *, fresh: bool) -> EmbeddedPostgres:
+    binaries = os.environ.get("RIVERUI_PG_BIN")
+    return EmbeddedPostgres(
+        home, durable=True, fresh=fresh, binaries=Path(binaries) if binaries else None
+    )
+
+
+def _file(home: Path, name: str, *, anew: bool) -> str:
+    """Return the URL of a SQLite file; `anew` removes an existing one."""
+    home.mkdir(parents=True, exist_ok=True)
+    file = home.resolve() / f"{name}.db"
+    if anew:
+        for each in (file, *home.glob(f"{name}.db-*")):
+            each.unlink(missing_ok=True)
+    return f"sqlite:///{quote(str(file))}"
 
 
 def _default_home() -> Path:
@@ -98,15 +122,12 @@ def _default_home() -> Path:
 
 
 async def _run(
-    postgres: EmbeddedPostgres,
+    url: str,
     sock: socket.socket,
     home: Path,
     config: ServeConfig,
     incident: Incident | None,
 ) -> None:
-    name = _DATABASE if incident is None else _INCIDENT_DATABASE
-    url = postgres.database_url(name)
-    await _create_database(postgres.url, name, anew=incident is not None)
     driver = connect(url, max_size=8)
     for line in ("main", "riverui"):
         await migrate(driver, "up", line=line)
@@ -182,10 +203,10 @@ async def working(
     with _logging_to_the_database_only():
         clients = [_client(driver, language, now, faults, incident) for language in languages]
         inserting = [Customers(clients[0], rng, campaigns=incident is None).insert]
-        if incident is None:
+        if incident is None and SQL in driver.capabilities:
             clients.append(fulfilment_client(driver, rng))
             inserting.append(Orders(clients[-1], rng).insert)
-        elif not incident.loses_jobs:
+        elif incident and not incident.loses_jobs:
             await release_jobs(driver)
         for client in clients:
             await client.start()
@@ -251,7 +272,7 @@ def _client(
         # In an incident lost jobs are found by the health report, not by the rescuer.
         rescue_stuck_jobs_after=_RESCUED_AFTER if incident is None else None,
         workers=shop_workers(faults),
-        **(leader_settings(*periodic_jobs(Random())) if incident is None else {}),
+        **(leader_settings(driver, *periodic_jobs(Random())) if incident is None else {}),
     )
     return Client(driver, config)
 
