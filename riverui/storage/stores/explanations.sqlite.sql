@@ -77,20 +77,19 @@ select
 -- The jobs of each state and priority that were due last, as in queue_work_get. Jobs to be retried are left out: they
 -- were due before that.
 with seen as materialized (
-  select j.priority, j.id, j.kind, j.scheduled_at, j.attempted_at,
-    substr(last_client(j.attempted_by), 1, 100) as client
+  select j.priority, j.id, j.kind, j.scheduled_at, j.attempted_at
   from json_each('["running", "completed", "discarded"]') s
   cross join json_each('[1, 2, 3, 4]') n
   cross join river_job j on j.id in (
     select x.id from river_job x
-    where x.state = s.value and x.queue = :queue and x.priority = n.value and x.priority >= :priority
+    where x.state = s.value and x.queue = :queue and x.priority = n.value and n.value >= :priority
     order by x.scheduled_at desc
     limit :cap
   )
   where j.attempted_at <= :now
 ),
 own as materialized (
-  select w.attempted_at, w.client from seen w where w.kind = :kind order by w.attempted_at desc limit 1
+  select w.id, w.attempted_at from seen w where w.kind = :kind order by w.attempted_at desc limit 1
 )
 select
   (
@@ -100,7 +99,9 @@ select
       and w.attempted_at > max(:after, coalesce((select o.attempted_at from own o), ''))
   ) as jobs,
   (select o.attempted_at from own o) as "kind_at:time",
-  (select o.client from own o) as kind_by;
+  (
+    select substr(last_client(j.attempted_by), 1, 100) from own o cross join river_job j on j.id = o.id
+  ) as kind_by;
 
 -- name: job_lock_get
 -- Only the whole file is locked.

@@ -72,7 +72,7 @@ seen as materialized (
   where j.attempted_at between riverui_after(:now, -86400) and :now
 ),
 taken as materialized (
-  select a.queue, a.kind, a.priority, a.since, (
+  select a.queue, a.kind, a.priority, a.since, riverui_after(a.since, :grace) as late_at, (
       select max(w.attempted_at) from seen w where w.queue = a.queue and w.kind = a.kind
     ) as taken_at
   from asked a
@@ -81,7 +81,7 @@ select t.queue, t.kind, t.taken_at as "taken_at:time", (
     select count(*) from seen w
     where w.queue = t.queue and w.kind <> t.kind
       and (w.priority > t.priority or w.priority = t.priority and w.scheduled_at > t.since)
-      and w.attempted_at > max(riverui_after(t.since, :grace), coalesce(t.taken_at, ''))
+      and w.attempted_at > max(t.late_at, coalesce(t.taken_at, ''))
   ) as overtaken
 from taken t;
 

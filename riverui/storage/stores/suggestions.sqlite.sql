@@ -17,18 +17,18 @@ select distinct w.name
 from (
   select substr(last_client(j.attempted_by), 1, 1000) as name
   from (
-    select * from (select attempted_by from river_job where state = 'running' limit 2000)
+    select * from (select attempted_by from river_job where state = 'running' limit 500)
     union all
     select * from (
       select attempted_by from river_job
       where state = 'completed' and finalized_at is not null
-      order by finalized_at desc limit 2000
+      order by finalized_at desc limit 500
     )
     union all
     select * from (
       select attempted_by from river_job
       where state = 'discarded' and finalized_at is not null
-      order by finalized_at desc limit 500
+      order by finalized_at desc limit 200
     )
   ) j
 ) w
