@@ -47,7 +47,7 @@ from riverui.storage.sqlite.statements import id_list, reads
 from riverui.storage.sqlite.values import checked_text, instant
 
 _TEXTS = frozenset({"args", "errors", "job", "metadata", "output"})
-_COUNTED = 20_000
+_COUNTED = 10_000
 """Jobs that a count compares if no index serves the filter."""
 
 
@@ -252,8 +252,8 @@ class Browse(Queues):
     def queue_failure_list(self, name: str, *, limit: int = 10) -> Sequence[JobListRow]:
         """Return the queue's discarded and retryable jobs, newest attempt first."""
         failed = self._rows(
-            f"select {job_texts.LIST_COLUMNS} from river_job where id in ({_FAILED})"
-            f" order by {_FAILED_AT} limit ?",
+            f"select {job_texts.LIST_COLUMNS} from river_job where id in (select id from river_job"
+            f" where id in ({_FAILED}) order by {_FAILED_AT} limit ?) order by {_FAILED_AT}",
             [name, name, limit],
         )
         return [job_texts.list_row(row) for row in failed]
