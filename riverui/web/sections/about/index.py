@@ -66,10 +66,7 @@ async def index(request: Request) -> Response:
                 "%s", error, extra={"id": request_context(request).id, "kind": type(error).__name__}
             )
             status, page = error_page(request, error)
-            problem, errors = (
-                Problem(title=page.title, detail=f"{page.detail} {page.command}".strip()),
-                {},
-            )
+            problem, errors = Problem(title=page.title, detail=page.detail), {}
             break
     server = None if isinstance(found, DatabaseError) else found
     migrations = () if isinstance(recorded, DatabaseError) else tuple(recorded)
