@@ -66,16 +66,18 @@ _FAILED = """
 them.
 """
 _UNFINISHED = quoted(state for state in JobState if state not in FINALIZED)
-_DISTINCT = """
-    with recursive names(name) as (
-        select min({name}) from {source}
+_MOST_NAMES = 5_000
+"""Names among which those that match are looked for, as on Postgres."""
+_KINDS = f"""
+    with recursive kinds(name) as (
+        select min(kind) from river_job where kind > ?1
         union all
-        select (select min({name}) from {source} where {name} > names.name)
-        from names where name is not null
+        select (select min(kind) from river_job where kind > kinds.name)
+        from kinds where name is not null limit {_MOST_NAMES}
     )
-    select name from names where name is not null
+    select name from kinds where name is not null
 """
-"""Distinct values of a column with an index, which is not read as a whole."""
+"""Distinct kinds, from one to the next along their index."""
 _QUEUES = """
     with recursive used(state, name) as (
         select value, (select min(queue) from river_job where state = value)
@@ -83,7 +85,7 @@ _QUEUES = """
         union all
         select state, (select min(queue) from river_job as next
             where next.state = used.state and next.queue > used.name)
-        from used where name is not null
+        from used where name is not null limit 10000
     )
     select name from used where name is not null union select name from river_queue
 """
@@ -184,8 +186,7 @@ class Browse(Queues):
         """Return distinct kinds by name: those behind `after` that contain `match`, but not
         `exclude`.
         """
-        names = _DISTINCT.format(source="river_job", name="kind")
-        return self._names(names, match, after, exclude, limit)
+        return self._names(_KINDS, match, after, exclude, limit)
 
     @reads
     def job_progress(self, filter: JobFilter, *, window: int) -> JobProgress:
@@ -321,8 +322,8 @@ class Browse(Queues):
         except BadRequest:
             return []
         return self._value_list(
-            f"select name from ({source}) where name > ? and name like ? escape '!'"
-            " and name not in (select value from json_each(?)) order by name limit ?",
+            f"select name from ({source}) where name > ?1 and name like ?2 escape '!'"
+            " and name not in (select value from json_each(?3)) order by name limit ?4",
             [after, f"%{like(match.replace('*', ''))}%", json.dumps(exclude), limit],
         )
 
