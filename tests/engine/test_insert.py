@@ -219,7 +219,7 @@ def test_options_at_their_limits() -> None:
         tags=["abc", "x" * 255, "A-1_"],
     )
     row = row_of(Sort([]), opts)
-    assert row.max_attempts == 32_767
+    assert row.max_attempts == 100_000
     assert row.queue == opts.queue
     assert row.tags == tuple(opts.tags or ())
 

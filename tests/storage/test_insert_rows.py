@@ -61,6 +61,6 @@ def test_rows_of_inserted_jobs() -> None:
         unique_key=b"key",
         unique_states=0b11110101,
     )
-    (found,) = insert_rows.results([PARAMS], [5])
+    (found,) = insert_rows.results([PARAMS], [5], 32_767)
     assert found == InsertResult(job, False)
     assert (type(found), type(found.job)) == (InsertResult, JobRow)

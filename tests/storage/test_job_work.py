@@ -155,7 +155,7 @@ async def test_errors_of_any_shape(way: Way) -> None:
             ("{}", AttemptError(at=None, attempt=0, error="", trace="")),
             (
                 '{"error": {"a": "ü"}, "attempt": "1"}',
-                AttemptError(at=None, attempt=0, error='{"a":"ü"}', trace=""),
+                AttemptError(at=None, attempt=1, error='{"a":"ü"}', trace=""),
             ),
             ('{"at": 5, "attempt": true}', AttemptError(at=None, attempt=0, error="", trace="")),
         ):

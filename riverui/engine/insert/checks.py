@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from riverui.domain.values import MAX_SMALLINT, is_queue_name
+from riverui.domain.values import MAX_BIGINT, is_queue_name
 from riverui.engine.args.unique import uniqueness
 from riverui.engine.insert.insert_opts import InsertOpts
 from riverui.errors import InsertError
@@ -36,9 +36,9 @@ def check_opts(opts: InsertOpts) -> None:
 
 
 def checked_max_attempts(value: Any) -> int:
-    """Return the maximum of attempts, limited to what the column holds; InsertError if invalid."""
+    """Return the maximum of attempts, limited to 64 bits; InsertError if invalid."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-        return min(value, MAX_SMALLINT)
+        return min(value, MAX_BIGINT)
     raise InsertError(f"max_attempts must be a whole number of at least 1, not {value!r}")
 
 

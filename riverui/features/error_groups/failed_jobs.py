@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from riverui.domain.attempt_errors import go_time
 from riverui.domain.jobs import JobState
 from riverui.features.error_groups.domain.fingerprints import MAX_ERROR, MAX_TRACE
 from riverui.features.error_groups.domain.groups import FailedJobPlace, JobErrorRow
 from riverui.storage.interface.sql_blocks import Fragment
-from riverui.storage.postgres.browse.rows import go_time
 from riverui.storage.store import Store
 
 _COMPLETED = Fragment("completed_jobs")

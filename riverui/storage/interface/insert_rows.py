@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from riverui.domain.jobs import JobRow
-from riverui.domain.values import MAX_SMALLINT
 from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
 
 _new = tuple.__new__
@@ -44,8 +43,12 @@ def columns(jobs: Sequence[JobInsertParams]) -> dict[str, Sequence[Any]]:
     return dict(zip(JobInsertParams._fields, zip(*jobs, strict=True), strict=True))
 
 
-def results(jobs: Sequence[JobInsertParams], ids: Sequence[int]) -> list[InsertResult]:
-    """Return the rows of jobs that were inserted with these ids."""
+def results(
+    jobs: Sequence[JobInsertParams], ids: Sequence[int], most_attempts: int
+) -> list[InsertResult]:
+    """Return the rows of jobs that were inserted with these ids, where the column of maximum
+    attempts holds `most_attempts`.
+    """
     return [
         _new(
             InsertResult,
@@ -53,7 +56,7 @@ def results(jobs: Sequence[JobInsertParams], ids: Sequence[int]) -> list[InsertR
                 _new(
                     JobRow,
                     (
-                        job_id, state, 0, most if most < MAX_SMALLINT else MAX_SMALLINT, None,
+                        job_id, state, 0, most if most < most_attempts else most_attempts, None,
                         created_at, None, scheduled_at, priority, args, (), (), kind, metadata,
                         queue, tags, key, bits or None,
                     ),

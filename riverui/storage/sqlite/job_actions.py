@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from riverui.domain.jobs import FINALIZED, WAITING, JobOutcome, JobRow, JobState
 from riverui.domain.time import rfc3339_nano
-from riverui.domain.values import MAX_SMALLINT
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.sqlite.file import json_text
 from riverui.storage.sqlite.job_rows import STATES
@@ -114,7 +113,7 @@ class JobActions(Statements):
         now = self._now()
         if row.state is JobState.AVAILABLE and row.scheduled_at < now:
             return SkipReason.ALREADY_AVAILABLE
-        more = min(row.max_attempts + (row.attempt == row.max_attempts), MAX_SMALLINT)
+        more = row.max_attempts + (row.attempt == row.max_attempts)
         again = row._replace(state=state, max_attempts=more, finalized_at=None, scheduled_at=now)
         if CANCEL_ATTEMPTED_AT in row.metadata:
             again = again._replace(metadata=without(row.metadata, CANCEL_ATTEMPTED_AT))

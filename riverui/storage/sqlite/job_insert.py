@@ -9,7 +9,7 @@ from typing import Any
 
 from riverui.domain.jobs import JobRow
 from riverui.domain.time import rfc3339_nano
-from riverui.domain.values import MAX_SMALLINT
+from riverui.domain.values import MAX_BIGINT, MAX_SMALLINT
 from riverui.storage.interface.engine_params import (
     InsertResult,
     JobInsertParams,
@@ -54,7 +54,7 @@ class JobInsert(Statements):
         if any(params.unique_key is not None for params in stored):
             found = [self._insert_unique(params) for params in stored]
         else:
-            found = results(stored, self._insert(stored)) if stored else []
+            found = results(stored, self._insert(stored), MAX_BIGINT) if stored else []
         self._notify("river_insert", *({"queue": queue} for queue in notify))
         return found
 
@@ -90,7 +90,7 @@ class JobInsert(Statements):
 
     def _insert_unique(self, params: JobInsertParams) -> InsertResult:
         if job_id := self._value(_INSERT_UNIQUE, _values(params)):
-            return results([params], [job_id])[0]
+            return results([params], [job_id], MAX_BIGINT)[0]
         (existing,) = self._jobs(f"where unique_key = ? and {HOLDS_KEY}", [params.unique_key])
         return InsertResult(existing, True)
 
@@ -114,7 +114,7 @@ def _values(params: JobInsertParams) -> tuple[Any, ...]:
         checked_json(args),
         created,
         checked_text(kind),
-        min(most, MAX_SMALLINT),
+        most,
         checked_json(metadata),
         priority,
         checked_text(queue),

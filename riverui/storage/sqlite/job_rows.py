@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
+from riverui.domain.attempt_errors import attempt_error
 from riverui.domain.jobs import AttemptError, JobRow, JobState
 from riverui.storage.sqlite.file import json_text
-from riverui.storage.sqlite.values import attempt_error, instant
+from riverui.storage.sqlite.values import instant
 
 # Columns of times are expressions, so that the caller's connection does not convert them.
 PLAIN = (

@@ -9,7 +9,6 @@ from typing import Any
 
 from riverui.domain.jobs import JobRow, JobState
 from riverui.domain.json import read_json
-from riverui.domain.values import MAX_SMALLINT
 from riverui.storage.interface.engine_params import (
     MAX_ATTEMPTED_BY,
     JobFetchParams,
@@ -36,9 +35,10 @@ _ATTEMPTED_BY = json_text("attempted_by")
 _VALUES = "select value from json_each(?)"
 _IDS = f"({_VALUES})"
 _BEGIN = (
-    f"update river_job set state = 'running', attempt = min(attempt + 1, {MAX_SMALLINT}),"
-    " attempted_at = ?, attempted_by = jsonb(case when attempted_by is null then json_array(?)"
-    f" else riverui_newest({_ATTEMPTED_BY}, ?, ?) end)"
+    f"update river_job set state = 'running', attempt = attempt + 1,"
+    " attempted_at = ?, attempted_by = case when attempted_by is null then jsonb(json_array(?))"
+    f" when json_valid({_ATTEMPTED_BY}) then jsonb(riverui_newest({_ATTEMPTED_BY}, ?, ?))"
+    " else attempted_by end"
 )
 
 

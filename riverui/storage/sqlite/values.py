@@ -5,26 +5,26 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from riverui.domain.jobs import AttemptError
 from riverui.domain.json import UnreadableJson, read_json, read_object, write_json
-from riverui.domain.time import aware_instant
 from riverui.errors import BadRequest
 
 CANCEL_ATTEMPTED_AT = "cancel_attempted_at"
 """The metadata key by which a running job is asked to stop."""
+_LAST = datetime.max.replace(microsecond=999_000, tzinfo=UTC)
+"""The last instant that is not rounded up."""
 _raw = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 """An escaped NUL character in JSON; not one whose backslash is escaped itself."""
 
 
 def stamp(at: datetime) -> str:
-    """Return an instant as River stores it in SQLite: in UTC, with milliseconds."""
-    return at.astimezone(UTC).isoformat(" ", "milliseconds")[:23]
+    """Return an instant as River stores it in SQLite: in UTC, to the nearest millisecond."""
+    return to_milliseconds(at).astimezone(UTC).isoformat(" ", "milliseconds")[:23]
 
 
 def stamp_or_none(at: datetime | None) -> str | None:
@@ -38,8 +38,13 @@ def instant(text: str) -> datetime:
 
 
 def to_milliseconds(at: datetime) -> datetime:
-    """Return an instant without what SQLite's texts do not hold."""
-    return at.replace(microsecond=at.microsecond // 1000 * 1000)
+    """Return the instant that SQLite's texts hold: the nearest millisecond, half a one rounded up
+    as in Go.
+    """
+    beyond = at.microsecond % 1000
+    if beyond >= 500 and at < _LAST:
+        return at + timedelta(microseconds=1000 - beyond)
+    return at.replace(microsecond=at.microsecond - beyond) if beyond else at
 
 
 def checked_text(text: str) -> str:
@@ -100,20 +105,6 @@ def written(value: object) -> str:
 def is_cancel_requested(metadata: str) -> bool:
     """Return whether the metadata of a job has a request to cancel it."""
     return CANCEL_ATTEMPTED_AT in metadata and CANCEL_ATTEMPTED_AT in read_object(metadata)
-
-
-def attempt_error(text: str) -> AttemptError:
-    """Return the error in a JSON text; text other than an object becomes its message."""
-    found = read_json(checked_json(text))
-    if not isinstance(found, dict):
-        return AttemptError(at=None, attempt=0, error=text, trace="")
-    at, attempt = found.get("at"), found.get("attempt")
-    return AttemptError(
-        at=aware_instant(at) if isinstance(at, str) else None,
-        attempt=attempt if type(attempt) is int else 0,
-        error=str(found.get("error") or ""),
-        trace=str(found.get("trace") or ""),
-    )
 
 
 def contains(value: Any, wanted: Any) -> bool:

@@ -6,13 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from riverui.domain.attempt_errors import whole
 from riverui.domain.jobs import CUT, ErrorText, JobState, JobTextRow
 from riverui.domain.values import is_bigint
 from riverui.storage.interface.params import JobPageParams, JobTextPage
 from riverui.storage.interface.sql_blocks import Fragment
 from riverui.storage.postgres.browse.job_list import JobListPlans, read_page
 from riverui.storage.postgres.browse.jobs import MAX_JSON, path_jsons
-from riverui.storage.postgres.browse.rows import known_state, texts, whole
+from riverui.storage.postgres.browse.rows import known_state, texts
 
 JOB_TEXT_COLUMNS = {
     "columns": Fragment("job_text_columns"),

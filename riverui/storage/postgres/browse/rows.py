@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
-from datetime import UTC, datetime
 from typing import Any
 
+from riverui.domain.attempt_errors import go_time, whole
 from riverui.domain.jobs import (
     CUT,
     AttemptError,
@@ -17,12 +16,6 @@ from riverui.domain.jobs import (
     JsonText,
 )
 from riverui.domain.queues import QueueListRow, QueueRow
-
-_GO_TIME = re.compile(
-    r"\d{4}-\d\d-\d\dT(?!24)\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)", re.ASCII
-)
-"""Stricter than `datetime.fromisoformat`, which accepts more with each Python."""
-_WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
 
 MAX_VALUE = 200
 """Most characters of a value at a JSON path, in a list."""
@@ -155,23 +148,6 @@ def job_logs(text: str | None) -> tuple[JobLog, ...]:
         JobLog(attempt=whole(attempt), log=log, size=size)
         for attempt, log, size in json.loads(text or "[]")
     )
-
-
-def go_time(text: str | None) -> datetime | None:
-    """Return a time in the format of Go's JSON (up to nine decimals, any offset), in UTC; None
-    for anything else.
-    """
-    if not text or not _GO_TIME.fullmatch(text):
-        return None
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
-
-
-def whole(text: str | None) -> int:
-    """Return a whole number from JSON text; 0 for anything else, as River counts it."""
-    return int(text) if text and _WHOLE.fullmatch(text) else 0
 
 
 def unique_states(bits: str | None) -> tuple[JobState, ...]:

@@ -163,6 +163,8 @@ def insert_payload(queue: str) -> str:
 def _whole(row: JobRow) -> Mapping[str, Any]:
     """Return a job for `job_restore_many`."""
     whole = row._asdict()
+    for name in ("attempt", "max_attempts"):
+        whole[name] = min(whole[name], MAX_SMALLINT)  # SQLite's are wider
     for name in ("attempted_at", "created_at", "finalized_at", "scheduled_at"):
         whole[name] = None if whole[name] is None else whole[name].isoformat()
     whole["errors"] = [
@@ -265,10 +267,10 @@ def _inserted(
     """
     ids = rows.column("id")
     if order is None:
-        return insert_rows.results(jobs, ids)
+        return insert_rows.results(jobs, ids, MAX_SMALLINT)
     existing = rows.column("existing")
     by_place = sorted(range(len(order)), key=order.__getitem__)
-    results = insert_rows.results(jobs, [ids[row] for row in by_place])
+    results = insert_rows.results(jobs, [ids[row] for row in by_place], MAX_SMALLINT)
     for place, row in enumerate(by_place):
         if existing[row] is not None:
             results[place] = InsertResult(_existing(existing[row]), True)

@@ -7,10 +7,10 @@ from functools import partial
 from itertools import repeat
 from typing import Any
 
+from riverui.domain.attempt_errors import attempt_error
 from riverui.domain.jobs import AttemptError, JobRow, JobState
-from riverui.domain.json import UnreadableJson, read_json, write_json
 from riverui.storage.interface.sql_blocks import EMPTY, Fragment, Rows
-from riverui.storage.postgres.browse.rows import go_time, texts
+from riverui.storage.postgres.browse.rows import texts
 
 JOB_COLUMNS = Fragment("job_columns")
 """Columns for `job_rows`, of a table or a subquery called j."""
@@ -74,24 +74,4 @@ def attempt_errors(values: Any) -> tuple[AttemptError, ...]:
     """Return errors from JSON texts, each of which may be anything: other values are shown as
     they are.
     """
-    return tuple(_attempt_error(text) for text in texts(values))
-
-
-def _attempt_error(text: str) -> AttemptError:
-    try:
-        found = read_json(text)
-    except UnreadableJson:
-        found = None
-    if not isinstance(found, dict):
-        return AttemptError(at=None, attempt=0, error=text, trace="")
-    at, attempt = found.get("at"), found.get("attempt")
-    return AttemptError(
-        at=go_time(at) if isinstance(at, str) else None,
-        attempt=attempt if type(attempt) is int else 0,
-        error=_text(found.get("error")),
-        trace=_text(found.get("trace")),
-    )
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else "" if value is None else write_json(value)
+    return tuple(attempt_error(text) for text in texts(values))

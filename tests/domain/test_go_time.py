@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from riverui.storage.postgres.browse.rows import go_time
+from riverui.domain.attempt_errors import go_time
 
 
 @pytest.mark.parametrize(
