@@ -13,6 +13,8 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -76,7 +78,23 @@ def code_of(error: Exception) -> Code:
             return Code.INTERNAL
 
 
-async def respond(adapter: Adapter, line: bytes) -> dict[str, Any]:
+async def serve(
+    answer: Callable[[Request], Awaitable[Any]], code_of: Callable[[Exception], int]
+) -> None:
+    """Answer the lines of standard input until its end."""
+    reader = asyncio.StreamReader(limit=_LINE_BYTES)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while line := await reader.readline():
+        response = await _respond(line, answer, code_of)
+        print(json.dumps(response, separators=(",", ":")), flush=True)
+
+
+async def _respond(
+    line: bytes,
+    answer: Callable[[Request], Awaitable[Any]],
+    code_of: Callable[[Exception], int],
+) -> dict[str, Any]:
     """Return the response to one line."""
     response: dict[str, Any] = {"id": None, "jsonrpc": "2.0"}
     try:
@@ -85,7 +103,7 @@ async def respond(adapter: Adapter, line: bytes) -> dict[str, Any]:
         return {**response, "error": {"code": Code.PARSE_ERROR, "message": str(error)}}
     response["id"] = request.id
     try:
-        return {**response, "result": await answer(adapter, request) or {}}
+        return {**response, "result": await answer(request) or {}}
     except Exception as error:
         return {**response, "error": {"code": code_of(error), "message": str(error)}}
 
@@ -97,13 +115,8 @@ async def main() -> None:
     if profile not in CAPABILITIES:
         raise SystemExit(f"the profile {profile!r} is not supported")
     adapter = Adapter(os.environ["RIVER_CONFORMANCE_DATABASE_URL"], name, profile)
-    reader = asyncio.StreamReader(limit=_LINE_BYTES)
-    loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     async with adapter.opened():
-        while line := await reader.readline():
-            response = await respond(adapter, line)
-            print(json.dumps(response, separators=(",", ":")), flush=True)
+        await serve(partial(answer, adapter), code_of)
     if asyncio.all_tasks() - {asyncio.current_task()}:
         # A job that ignores its cancellation would keep the process.
         os._exit(0)

@@ -75,7 +75,7 @@ class OptsParams(Params):
     pending: bool = False
     priority: int | None = None
     queue: str | None = None
-    scheduled_at: datetime | None = None
+    scheduled_at: str | None = None
     tags: tuple[str, ...] | None = None
     unique: UniqueParams | None = None
 

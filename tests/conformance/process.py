@@ -195,7 +195,7 @@ class Adapter:
         if start.claim_barrier is not None:
             if start.claim_barrier not in self._barriers:
                 raise Refused(Code.INVALID_PARAMS, f"there is no barrier {start.claim_barrier!r}")
-            driver = _holding_claim(driver, self.barrier(start.claim_barrier))
+            driver = holding_claim(driver, self.barrier(start.claim_barrier))
         self.stats = Stats()
         # The leader's intervals are River's, and no settings: a process of tests may shorten them.
         JobRescuer.interval = span(start.rescuer_interval_ms or 30_000)
@@ -261,6 +261,7 @@ class Adapter:
             given["retry_policy"] = lambda _: datetime.now(UTC) + span(delay)
         workers = Workers()
         workers.add(EchoWorker(self, stats))
+        jobs = periodic_jobs(start.periodic_unique) if start.periodic_run_on_start else ()
         return ClientConfig(
             id=start.client_id,
             schema=start.schema or None,
@@ -270,7 +271,7 @@ class Adapter:
             fetch_cooldown=span(1),
             fetch_poll_interval=span(start.fetch_poll_interval_ms),
             leader_election_disabled=start.leader_election_disabled,
-            periodic_jobs=_periodic_jobs(start),
+            periodic_jobs=jobs,
             plugins=[Tracer(stats)] if start.instrumented else (),
             poll_only=start.poll_only,
             reindexer_index_names=start.reindexer_index_names,
@@ -282,12 +283,11 @@ class Adapter:
         )
 
 
-def _periodic_jobs(start: Start) -> Sequence[PeriodicJob]:
-    if not start.periodic_run_on_start:
-        return ()
-    unique = UniqueOpts(by_args=True, by_queue=True) if start.periodic_unique else None
-    jobs = [_periodic_job("conformance-periodic", "periodic run on start", unique)]
-    if start.periodic_unique:
+def periodic_jobs(unique: bool) -> Sequence[PeriodicJob]:
+    """Return the suite's periodic job, or a unique one and another behind it."""
+    once = UniqueOpts(by_args=True, by_queue=True) if unique else None
+    jobs = [_periodic_job("conformance-periodic", "periodic run on start", once)]
+    if unique:
         jobs.append(_periodic_job("conformance-periodic-marker", "periodic marker", None))
     return jobs
 
@@ -313,7 +313,7 @@ class _Around:
         return getattr(self._inner, name)
 
 
-def _holding_claim(driver: Driver, barrier: asyncio.Event) -> Any:
+def holding_claim(driver: Driver, barrier: asyncio.Event) -> Any:
     """Return a driver whose first fetch that finds jobs returns them when the barrier is released;
     they are running by then.
     """

@@ -97,7 +97,7 @@ def new_job(job: NewJob) -> InsertManyParams:
     args = Echo(behavior=job.behavior, duration_ms=job.duration_ms, message=job.message)
     if (opts := job.opts) is None:
         return InsertManyParams(args)
-    unique = opts.unique
+    at, unique = opts.scheduled_at, opts.unique
     return InsertManyParams(
         args,
         InsertOpts(
@@ -106,7 +106,8 @@ def new_job(job: NewJob) -> InsertManyParams:
             pending=opts.pending,
             priority=opts.priority,
             queue=opts.queue,
-            scheduled_at=opts.scheduled_at,
+            # Python's datetime drops what is below a microsecond, as a client would.
+            scheduled_at=None if at is None else datetime.fromisoformat(at),
             tags=opts.tags,
             unique_opts=None
             if unique is None
