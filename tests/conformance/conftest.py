@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 
+from tests.conformance.files import FilePair, FileSide, opened
 from tests.conformance.sides import CANDIDATE, Listening, Pair, Side
 from tests.conftest import create_database, drop_database, with_database
 from tests.interop.worker import built
@@ -41,6 +42,32 @@ def pair(kept_pair: Pair) -> Iterator[Pair]:
     while kept_pair.extra:
         kept_pair.extra.pop().close()
     for side in kept_pair:
+        side.recover()
+
+
+@pytest.fixture(scope="session")
+def kept_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilePair]:
+    """Yield both sides on a SQLite file."""
+    program = str(built("worker"))
+    url = f"sqlite:///{tmp_path_factory.mktemp('conformance') / 'river.db'}"
+    go = FileSide("go", url, [program, "-conformance", "-database-url={url}"])
+    ours = FileSide("python", url, [sys.executable, *CANDIDATE["command"][3:]])
+    ours.call("migrate")
+    database = opened(url)
+    yield FilePair(go=go, ours=ours, database=database, url=url)
+    for side in (go, ours):
+        side.close()
+    database.raw.close()
+
+
+@pytest.fixture
+def files(kept_files: FilePair) -> Iterator[FilePair]:
+    """Yield both sides on a file, idle, with empty tables."""
+    kept_files.reset()
+    yield kept_files
+    while kept_files.extra:
+        kept_files.extra.pop().close()
+    for side in kept_files:
         side.recover()
 
 

@@ -68,7 +68,7 @@ from tests.conformance.params import (
     Wait,
     Work,
 )
-from tests.conformance.process import Adapter, Code, Refused
+from tests.conformance.process import Adapter, Code, Refused, Transaction, end
 from tests.conformance.shapes import insert_result, job_of, new_job, queue_of, time_of
 
 ADAPTER_VERSION = 18  # as in contract.json
@@ -210,7 +210,7 @@ async def handshake(adapter: Adapter, _: Nothing, __: Any) -> dict[str, Any]:
     return {
         "adapter_version": ADAPTER_VERSION,
         "application_name": adapter.application_name,
-        "backend": "postgres",
+        "backend": "sqlite" if adapter.is_file else "postgres",
         "capabilities": CAPABILITIES[adapter.profile].split(),
         "implementation": "python",
         "implementation_version": riverui.__version__,
@@ -462,6 +462,9 @@ async def reset(adapter: Adapter, params: Reset, _: Any) -> None:
     if adapter.running is not None or adapter.transactions:
         raise Refused(Code.REJECTED, "a client is running, or a transaction is open")
     adapter.clear_barriers()
+    if adapter.is_file:
+        # Its tables are emptied by whoever has the file.
+        return
     prefix = f'"{adapter.driver(params.schema).schema}".' if params.schema else ""
     tables = ("river_job", "river_notification", "river_queue", "river_leader")
     await adapter.rows(
@@ -509,9 +512,8 @@ async def tx_begin(adapter: Adapter, _: Nothing, tx: str) -> None:
 
 
 @method(Nothing)
-async def tx_commit(adapter: Adapter, _: Nothing, tx: psycopg.AsyncConnection[Any]) -> None:
-    async with tx:
-        await tx.commit()
+async def tx_commit(adapter: Adapter, _: Nothing, tx: Transaction) -> None:
+    await end(tx, commit=True)
 
 
 @method(Nothing)
@@ -520,9 +522,8 @@ async def tx_fail(adapter: Adapter, _: Nothing, tx: psycopg.AsyncConnection[Any]
 
 
 @method(Nothing)
-async def tx_rollback(adapter: Adapter, _: Nothing, tx: psycopg.AsyncConnection[Any]) -> None:
-    async with tx:
-        await tx.rollback()
+async def tx_rollback(adapter: Adapter, _: Nothing, tx: Transaction) -> None:
+    await end(tx, commit=False)
 
 
 @method(UniqueKey)

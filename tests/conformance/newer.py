@@ -10,14 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Literal
 
 import msgspec
-import psycopg
 
 import riverui
 from riverui import (
@@ -40,12 +38,10 @@ from riverui.storage.interface import Driver
 from tests.conformance.adapter import Request, serve
 from tests.conformance.echo import ECHO, Echo, EchoWorker, Stats, Tracer
 from tests.conformance.params import Count, Milliseconds, Name, NewJob, Nothing, Params
-from tests.conformance.process import Code, Refused, holding_claim, periodic_jobs
+from tests.conformance.process import Code, Refused, begin, end, holding_claim, periodic_jobs
 from tests.conformance.shapes import insert_result, job_of, new_job, span
 
 _EVENTS = tuple(kind for kind in EventKind if kind is not EventKind.JOB_INTERRUPTED)
-_BUSY_SECONDS = 5.0
-"""For which a transaction of ours waits until another one of the file has ended."""
 logger = logging.getLogger("tests.conformance")
 
 
@@ -272,26 +268,12 @@ class Adapter:
     async def tx_begin(self, params: TxBegin) -> None:
         if params.tx in self._transactions:
             raise Refused(Code.REJECTED, f"the transaction {params.tx!r} is open already")
-        if self._driver == "sqlite":
-            path = self._url.removeprefix("sqlite:///")
-            connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
-            connection.execute("begin immediate")
-            self._transactions[params.tx] = connection
-        else:
-            self._transactions[params.tx] = await psycopg.AsyncConnection.connect(self._url)
-            # psycopg begins with the first statement, and `now()` would be that late.
-            await self._transactions[params.tx].execute("select 1")
+        self._transactions[params.tx] = await begin(self._url)
 
     async def tx_end(self, params: TxEnd) -> None:
         transaction = self._transaction(params.tx)
         del self._transactions[params.tx]
-        end = transaction.commit if params.commit else transaction.rollback
-        if isinstance(transaction, sqlite3.Connection):
-            end()
-            transaction.close()
-        else:
-            async with transaction:
-                await end()
+        await end(transaction, commit=params.commit)
 
     def _call(self, name: str, params: Placed) -> Callable[..., Awaitable[Any]]:
         """Return a method of a client that does not work, in the transaction if one is named."""

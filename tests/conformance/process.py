@@ -5,8 +5,9 @@ behind.
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from functools import partial
@@ -59,6 +60,8 @@ _CONNECTIONS = 8
 """Connections of the pool: with the working client's own, less than the 20 that the contract
 allows.
 """
+_BUSY_SECONDS = 5.0
+"""For which a transaction of ours waits until another one of the file has ended."""
 _STOP_SECONDS = 8.0
 """Seconds that a stop waits for jobs that ignore their cancellation: less than the 10 s after which
 River's own adapter gives up.
@@ -73,6 +76,32 @@ class Refused(Exception):
         self.code = code
 
 
+Transaction = psycopg.AsyncConnection[Any] | sqlite3.Connection
+
+
+async def begin(url: str) -> Transaction:
+    """Begin a transaction on a connection of its own."""
+    if url.startswith("sqlite:"):
+        path = url.removeprefix("sqlite:///")
+        file = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+        file.execute("begin immediate")
+        return file
+    connection = await psycopg.AsyncConnection.connect(url)
+    # psycopg begins with the first statement, and `now()` would be that late.
+    await connection.execute("select 1")
+    return connection
+
+
+async def end(transaction: Transaction, *, commit: bool) -> None:
+    """End a transaction and its connection."""
+    if isinstance(transaction, sqlite3.Connection):
+        with closing(transaction):
+            (transaction.commit if commit else transaction.rollback)()
+        return
+    async with transaction:
+        await (transaction.commit if commit else transaction.rollback)()
+
+
 class Adapter:
     """One process of the suite: its connections, and what its requests have left behind."""
 
@@ -82,12 +111,17 @@ class Adapter:
         self.profile = profile
         self.running: Client | None = None
         self.stats = Stats()
-        self.transactions: dict[str, psycopg.AsyncConnection[Any]] = {}
+        self.transactions: dict[str, Transaction] = {}
         self._barriers: dict[str, asyncio.Event] = {}
         self._claim_barrier: str | None = None
         self._clients: dict[str, Client] = {}
         self._listening: asyncio.Task[None] | None = None
-        url = make_conninfo(url, application_name=application_name)
+        self._url = url
+        self.is_file = url.startswith("sqlite:")
+        self._file: Driver | None = connect(url) if self.is_file else None
+        if self.is_file:
+            return
+        self._url = url = make_conninfo(url, application_name=application_name)
         self._pool: AsyncConnectionPool[psycopg.AsyncConnection[Any]] = AsyncConnectionPool(
             url,
             kwargs={"autocommit": True},
@@ -97,20 +131,21 @@ class Adapter:
             # Faults end connections that lie in the pool.
             check=AsyncConnectionPool.check_connection,
         )
-        self._url = url
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Keep the pool open, and end what is left of the requests."""
-        await self._pool.open()
+        """Keep the database open, and end what is left of the requests."""
+        database = self._file or self._pool
+        if self._file is None:
+            await self._pool.open()
         try:
             yield
             if self.running is not None:
                 await self.stop(cancel=True)
-            for connection in self.transactions.values():
-                await connection.close()
+            for transaction in self.transactions.values():
+                await end(transaction, commit=False)
         finally:
-            await self._pool.close()
+            await database.close()
 
     def connection(self) -> Any:
         """Lend a connection of the pool."""
@@ -130,8 +165,8 @@ class Adapter:
         return rows[0]
 
     def driver(self, schema: str) -> Driver:
-        """Return a driver on the pool."""
-        return connect(pool=self._pool, schema=schema or None)
+        """Return the file's driver, or one on the pool."""
+        return self._file or connect(pool=self._pool, schema=schema or None)
 
     def client(self, schema: str = "") -> Client:
         """Return the working client, or else one that only inserts."""
@@ -175,11 +210,9 @@ class Adapter:
         """Begin a transaction."""
         if handle in self.transactions:
             raise Refused(Code.REJECTED, f"the transaction {handle!r} is open already")
-        connection = self.transactions[handle] = await psycopg.AsyncConnection.connect(self._url)
-        # psycopg begins with the first statement, and `now()` would be that late.
-        await connection.execute("select 1")
+        self.transactions[handle] = await begin(self._url)
 
-    def transaction(self, handle: str) -> psycopg.AsyncConnection[Any]:
+    def transaction(self, handle: str) -> Transaction:
         """Return an open transaction."""
         if handle not in self.transactions:
             raise Refused(Code.NOT_FOUND, f"there is no transaction {handle!r}")

@@ -70,7 +70,7 @@ class Side:
             env={
                 **os.environ,
                 "RIVER_CONFORMANCE_APPLICATION_NAME": self.application,
-                "RIVER_CONFORMANCE_DATABASE_KIND": "postgres",
+                "RIVER_CONFORMANCE_DATABASE_KIND": "sqlite" if "sqlite:" in url else "postgres",
                 "RIVER_CONFORMANCE_DATABASE_URL": url,
                 **environment,
             },
@@ -86,7 +86,7 @@ class Side:
 
     def another(self, url: str | None = None) -> Side:
         """Return a further process of the same implementation."""
-        return Side(self.name, url or self.url, self._command, **self._environment)
+        return type(self)(self.name, url or self.url, self._command, **self._environment)
 
     def begin(self, method: str, **params: Any) -> None:
         """Send a request without waiting for its answer, which `finish` returns."""

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -20,11 +21,8 @@ _PERIODIC = "conformance-periodic"
 
 
 def _periodic(pair: Pair, job_id: str = _PERIODIC) -> Sequence[int]:
-    rows = pair.execute(
-        "select id from river_job where metadata ->> 'river:periodic_job_id' = %s order by id",
-        job_id,
-    )
-    return [row["id"] for row in rows]
+    jobs = pair.go.list(limit=1_000)
+    return [job["id"] for job in jobs if job["metadata"].get("river:periodic_job_id") == job_id]
 
 
 def test_notification_only_wakeups(pair: Pair) -> None:
@@ -178,43 +176,47 @@ def test_refetched_attempt_cancellation(pair: Pair) -> None:
         worker.call("stop")
 
 
+def published(
+    pair: Pair, side: Side, listen: Callable[..., Any]
+) -> dict[str, list[tuple[str, str]]]:
+    """Return the notifications of each operation of a side, by topic."""
+    pair.reset()
+    channels = listen("river_control", "river_insert", "river_leadership")
+    done: dict[str, list[tuple[str, str]]] = {}
+
+    def note(operation: str) -> None:
+        done[operation] = [
+            (topic, re.sub(r'"job_id":\d+', '"job_id":0', payload))
+            for topic, payload in channels.heard()
+        ]
+
+    job = side.insert("bytes", queue="notification_bytes")
+    note("insert")
+    side.call("cancel", id=job["id"])
+    note("cancel")
+    side.call("retry", id=job["id"])
+    note("retry")
+    side.start("notification-bytes", max_workers=1)
+    term = pair.leader_but()
+    note("start")
+    side.call("request_resign")
+    pair.leader_but(term["elected_at"])
+    note("request_resign")
+    side.call("queue_update", name="default", metadata={"alpha": 1, "zeta": "<&>"})
+    note("queue_update")
+    side.call("queue_pause", name="default")
+    note("queue_pause")
+    side.call("queue_resume", name="default")
+    note("queue_resume")
+    side.call("stop")
+    note("stop")
+    return done
+
+
 def test_notification_payload_bytes(pair: Pair, listen: Callable[..., Listening]) -> None:
-    def published(side: Side) -> dict[str, list[tuple[str, str]]]:
-        pair.reset()
-        channels = listen("river_control", "river_insert", "river_leadership")
-        done: dict[str, list[tuple[str, str]]] = {}
-
-        def note(operation: str) -> None:
-            done[operation] = [
-                (topic, re.sub(r'"job_id":\d+', '"job_id":0', payload))
-                for topic, payload in channels.heard()
-            ]
-
-        job = side.insert("bytes", queue="notification_bytes")
-        note("insert")
-        side.call("cancel", id=job["id"])
-        note("cancel")
-        side.call("retry", id=job["id"])
-        note("retry")
-        side.start("notification-bytes", max_workers=1)
-        term = pair.leader_but()
-        note("start")
-        side.call("request_resign")
-        pair.leader_but(term["elected_at"])
-        note("request_resign")
-        side.call("queue_update", name="default", metadata={"alpha": 1, "zeta": "<&>"})
-        note("queue_update")
-        side.call("queue_pause", name="default")
-        note("queue_pause")
-        side.call("queue_resume", name="default")
-        note("queue_resume")
-        side.call("stop")
-        note("stop")
-        return done
-
-    expected = published(pair.go)
+    expected = published(pair, pair.go, listen)
     assert len(expected["insert"]) == 1
-    assert published(pair.ours) == expected
+    assert published(pair, pair.ours, listen) == expected
 
 
 def test_periodic_run_on_start(pair: Pair) -> None:

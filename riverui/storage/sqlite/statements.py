@@ -10,9 +10,10 @@ from types import CoroutineType
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from riverui.domain.jobs import JobRow
+from riverui.domain.json import write_json
 from riverui.storage.sqlite.job_rows import APPENDED, COLUMNS, LEAN, job_row
 from riverui.storage.sqlite.scopes import Scope
-from riverui.storage.sqlite.values import stamp, to_milliseconds, written
+from riverui.storage.sqlite.values import stamp, to_milliseconds
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -103,7 +104,7 @@ class Statements:
         """Notify the listeners once the transaction commits."""
         now = stamp(self._now())
         for payload in payloads:
-            text = payload if isinstance(payload, str) else written(payload)
+            text = payload if isinstance(payload, str) else write_json(payload)
             self._rows(
                 "insert into river_notification (created_at, payload, topic) values (?, ?, ?)",
                 [now, text, topic],

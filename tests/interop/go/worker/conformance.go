@@ -5,11 +5,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,23 +22,40 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/riverdriver/riversqlite"
 	"github.com/riverqueue/river/rivermigrate"
 	"github.com/riverqueue/river/rivershared/baseservice"
 	"github.com/riverqueue/river/rivershared/riverpilot"
 	"github.com/riverqueue/river/rivertype"
+	_ "modernc.org/sqlite"
 )
 
 // conformance is Go River behind River's conformance protocol, as far as `tests/conformance` asks it: it is the side
 // that riverui is compared with. It trusts its caller, so it checks no parameters.
-type conformance struct {
-	barriers     sync.Map // names to channels, closed when released
-	clients      map[string]*river.Client[pgx.Tx]
-	pool         *pgxpool.Pool
-	running      *river.Client[pgx.Tx]
+type conformance[TTx any] struct {
+	barriers
+
+	clients      map[string]*river.Client[TTx]
+	database     database[TTx]
+	running      *river.Client[TTx]
 	held         string // the barrier that holds the running client's first claim
 	seen         *seen
-	transactions map[string]pgx.Tx
+	transactions map[string]TTx
 }
+
+// database is what differs between Postgres and SQLite.
+type database[TTx any] struct {
+	begin        func(context.Context) (TTx, error)
+	commit       func(context.Context, TTx) error
+	complete     func(context.Context, *river.Job[echo]) error // in a transaction of its own
+	createSchema func(context.Context, string) error
+	driver       riverdriver.Driver[TTx]
+	exec         func(context.Context, TTx, string) error
+	rollback     func(context.Context, TTx) error
+}
+
+// barriers are names to channels, closed when released.
+type barriers struct{ sync.Map }
 
 // params is what any method takes.
 type params struct {
@@ -139,9 +158,23 @@ func kept(milliseconds int64) time.Duration {
 
 func span(milliseconds int64) time.Duration { return time.Duration(milliseconds) * time.Millisecond }
 
-// runConformance answers requests, one at a time, until the end of input.
+// runConformance answers requests about a Postgres URL or a SQLite file, one at a time, until the end of input.
 func runConformance(databaseURL string) error {
 	ctx := context.Background()
+	if file, ok := strings.CutPrefix(databaseURL, "sqlite:///"); ok {
+		db, err := sql.Open("sqlite", file+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_txlock=immediate")
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		db.SetMaxOpenConns(1)
+		return answerRequests(ctx, database[*sql.Tx]{
+			begin:    func(ctx context.Context) (*sql.Tx, error) { return db.BeginTx(ctx, nil) },
+			commit:   func(_ context.Context, tx *sql.Tx) error { return tx.Commit() },
+			driver:   riversqlite.New(db),
+			rollback: func(_ context.Context, tx *sql.Tx) error { return tx.Rollback() },
+		})
+	}
 	config, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
 		return err
@@ -153,7 +186,32 @@ func runConformance(databaseURL string) error {
 		return err
 	}
 	defer pool.Close()
-	c := &conformance{clients: map[string]*river.Client[pgx.Tx]{}, pool: pool, transactions: map[string]pgx.Tx{}}
+	return answerRequests(ctx, database[pgx.Tx]{
+		begin:  pool.Begin,
+		commit: func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
+		complete: func(ctx context.Context, job *river.Job[echo]) error {
+			return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+				_, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job)
+				return err
+			})
+		},
+		createSchema: func(ctx context.Context, name string) error {
+			_, err := pool.Exec(ctx, "create schema if not exists "+pgx.Identifier{name}.Sanitize())
+			return err
+		},
+		driver: riverpgxv5.New(pool),
+		exec: func(ctx context.Context, tx pgx.Tx, sql string) error {
+			_, err := tx.Exec(ctx, sql)
+			return err
+		},
+		rollback: func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) },
+	})
+}
+
+func answerRequests[TTx any](ctx context.Context, database database[TTx]) error {
+	c := &conformance[TTx]{
+		clients: map[string]*river.Client[TTx]{}, database: database, transactions: map[string]TTx{},
+	}
 	lines, answers := bufio.NewScanner(os.Stdin), json.NewEncoder(os.Stdout)
 	lines.Buffer(nil, 64<<20)
 	answers.SetEscapeHTML(false)
@@ -193,14 +251,14 @@ func code(err error) int {
 	return -32002
 }
 
-func (c *conformance) barrier(name string) chan struct{} {
-	found, _ := c.barriers.LoadOrStore(name, make(chan struct{}))
+func (b *barriers) barrier(name string) chan struct{} {
+	found, _ := b.LoadOrStore(name, make(chan struct{}))
 	return found.(chan struct{})
 }
 
-func (c *conformance) wait(ctx context.Context, name string) error {
+func (b *barriers) wait(ctx context.Context, name string) error {
 	select {
-	case <-c.barrier(name):
+	case <-b.barrier(name):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -208,8 +266,8 @@ func (c *conformance) wait(ctx context.Context, name string) error {
 }
 
 // release lets go who waits at the barrier, now or later, until it is created anew.
-func (c *conformance) release(name string) {
-	barrier := c.barrier(name)
+func (b *barriers) release(name string) {
+	barrier := b.barrier(name)
 	select {
 	case <-barrier:
 	default:
@@ -217,7 +275,7 @@ func (c *conformance) release(name string) {
 	}
 }
 
-func (c *conformance) client(schema string) (*river.Client[pgx.Tx], error) {
+func (c *conformance[TTx]) client(schema string) (*river.Client[TTx], error) {
 	if c.running != nil {
 		return c.running, nil
 	}
@@ -225,7 +283,7 @@ func (c *conformance) client(schema string) (*river.Client[pgx.Tx], error) {
 	if !ok {
 		var err error
 		config := &river.Config{Logger: logger(), Schema: schema}
-		if client, err = river.NewClient(riverpgxv5.New(c.pool), config); err != nil {
+		if client, err = river.NewClient(c.database.driver, config); err != nil {
 			return nil, err
 		}
 		c.clients[schema] = client
@@ -233,7 +291,7 @@ func (c *conformance) client(schema string) (*river.Client[pgx.Tx], error) {
 	return client, nil
 }
 
-func (c *conformance) do(ctx context.Context, method string, p *params) (any, error) {
+func (c *conformance[TTx]) do(ctx context.Context, method string, p *params) (any, error) {
 	client, err := c.client(p.Schema)
 	if err != nil {
 		return nil, err
@@ -242,7 +300,7 @@ func (c *conformance) do(ctx context.Context, method string, p *params) (any, er
 	done := map[string]any{}
 	switch method {
 	case "barrier_create":
-		c.barriers.Store(p.Name, make(chan struct{}))
+		c.Store(p.Name, make(chan struct{}))
 		return done, nil
 	case "barrier_release":
 		c.release(p.Name)
@@ -284,7 +342,7 @@ func (c *conformance) do(ctx context.Context, method string, p *params) (any, er
 		if err != nil {
 			return nil, err
 		}
-		if tx != nil {
+		if p.Handle != "" {
 			return page(client.JobListTx(ctx, tx, wanted))
 		}
 		return page(client.JobList(ctx, wanted))
@@ -321,12 +379,12 @@ func (c *conformance) do(ctx context.Context, method string, p *params) (any, er
 	case "tx_queue_update":
 		return queueOr(client.QueueUpdateTx(ctx, tx, p.Name, &river.QueueUpdateParams{Metadata: p.Metadata}))
 	case "request_resign":
-		if tx != nil {
+		if p.Handle != "" {
 			return done, client.Notify().RequestResignTx(ctx, tx)
 		}
 		return done, client.Notify().RequestResign(ctx)
 	case "reset":
-		c.barriers.Range(func(name, _ any) bool {
+		c.Range(func(name, _ any) bool {
 			c.release(name.(string))
 			return true
 		})
@@ -349,17 +407,16 @@ func (c *conformance) do(ctx context.Context, method string, p *params) (any, er
 		}
 		return done, client.Stop(ctx)
 	case "tx_begin":
-		c.transactions[p.Handle], err = c.pool.Begin(ctx)
+		c.transactions[p.Handle], err = c.database.begin(ctx)
 		return done, err
 	case "tx_commit":
 		delete(c.transactions, p.Handle)
-		return done, tx.Commit(ctx)
+		return done, c.database.commit(ctx, tx)
 	case "tx_fail":
-		_, err := tx.Exec(ctx, "select 1 / 0")
-		return nil, err
+		return nil, c.database.exec(ctx, tx, "select 1 / 0")
 	case "tx_rollback":
 		delete(c.transactions, p.Handle)
-		return done, tx.Rollback(ctx)
+		return done, c.database.rollback(ctx, tx)
 	case "update":
 		return normalOr(client.JobUpdate(ctx, p.ID, &river.JobUpdateParams{Output: p.Output}))
 	case "tx_update":
@@ -394,13 +451,13 @@ func (p *params) deleting() *river.JobDeleteManyParams {
 	return wanted
 }
 
-func (c *conformance) migrate(ctx context.Context, p *params) (any, error) {
+func (c *conformance[TTx]) migrate(ctx context.Context, p *params) (any, error) {
 	if p.Schema != "" {
-		if _, err := c.pool.Exec(ctx, "create schema if not exists "+pgx.Identifier{p.Schema}.Sanitize()); err != nil {
+		if err := c.database.createSchema(ctx, p.Schema); err != nil {
 			return nil, err
 		}
 	}
-	migrator, err := rivermigrate.New(riverpgxv5.New(c.pool), &rivermigrate.Config{Logger: logger(), Schema: p.Schema})
+	migrator, err := rivermigrate.New(c.database.driver, &rivermigrate.Config{Logger: logger(), Schema: p.Schema})
 	if err != nil {
 		return nil, err
 	}
@@ -427,10 +484,10 @@ func (c *conformance) migrate(ctx context.Context, p *params) (any, error) {
 	return map[string]any{"applied": versions, "existing": existing, "valid": validated.OK}, nil
 }
 
-func (c *conformance) start(ctx context.Context, p *params) error {
+func (c *conformance[TTx]) start(ctx context.Context, p *params) error {
 	c.seen, c.held = &seen{}, p.ClaimBarrier
 	workers := river.NewWorkers()
-	river.AddWorker(workers, &echoWorker{conformance: c, seen: c.seen})
+	river.AddWorker(workers, &echoWorker{barriers: &c.barriers, complete: c.database.complete, seen: c.seen})
 	config := &river.Config{
 		CancelledJobRetentionPeriod: kept(p.CancelledRetention),
 		CompletedJobRetentionPeriod: kept(p.CompletedRetention),
@@ -477,9 +534,9 @@ func (c *conformance) start(ctx context.Context, p *params) error {
 				onStart("conformance-periodic-marker", "periodic marker", river.UniqueOpts{}))
 		}
 	}
-	var driver riverdriver.Driver[pgx.Tx] = riverpgxv5.New(c.pool)
+	driver := c.database.driver
 	if p.ClaimBarrier != "" {
-		driver = &holdingDriver{driver, &holdingPilot{conformance: c, barrier: p.ClaimBarrier}}
+		driver = &holdingDriver[TTx]{driver, &holdingPilot{barriers: &c.barriers, barrier: p.ClaimBarrier}}
 	}
 	client, err := river.NewClient(driver, config)
 	if err != nil {
@@ -511,14 +568,15 @@ func onStart(id, message string, unique river.UniqueOpts) *river.PeriodicJob {
 type echoWorker struct {
 	river.WorkerDefaults[echo]
 
-	conformance *conformance
-	seen        *seen
+	barriers *barriers
+	complete func(context.Context, *river.Job[echo]) error
+	seen     *seen
 }
 
 func (w *echoWorker) Work(ctx context.Context, job *river.Job[echo]) error {
 	switch job.Args.Behavior {
 	case "barrier_output", "barrier_wait":
-		if err := w.conformance.wait(ctx, job.Args.Message); err != nil {
+		if err := w.barriers.wait(ctx, job.Args.Message); err != nil {
 			return err
 		}
 		if job.Args.Behavior == "barrier_output" {
@@ -564,7 +622,10 @@ func (w *echoWorker) Work(ctx context.Context, job *river.Job[echo]) error {
 			return ctx.Err()
 		}
 	case "transactional_complete":
-		return w.completeTx(ctx, job)
+		if err := river.MetadataSet(ctx, "transactional_completion", true); err != nil {
+			return err
+		}
+		return w.complete(ctx, job)
 	}
 	return nil
 }
@@ -601,16 +662,6 @@ func (w *echoWorker) resumableCursor(ctx context.Context, job *river.Job[echo]) 
 			return errors.New("retry after consuming cursor")
 		}
 		return nil
-	})
-}
-
-func (w *echoWorker) completeTx(ctx context.Context, job *river.Job[echo]) error {
-	if err := river.MetadataSet(ctx, "transactional_completion", true); err != nil {
-		return err
-	}
-	return pgx.BeginFunc(ctx, w.conformance.pool, func(tx pgx.Tx) error {
-		_, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job)
-		return err
 	})
 }
 
@@ -713,22 +764,22 @@ func (t *tracer) WorkEnd(_ context.Context, _ *rivertype.JobRow, err error) erro
 }
 
 // holdingDriver gives the client a pilot whose first claim of jobs returns them when a barrier is released.
-type holdingDriver struct {
-	riverdriver.Driver[pgx.Tx]
+type holdingDriver[TTx any] struct {
+	riverdriver.Driver[TTx]
 
 	pilot *holdingPilot
 }
 
-func (d *holdingDriver) PluginInit(*baseservice.Archetype) {}
+func (d *holdingDriver[TTx]) PluginInit(*baseservice.Archetype) {}
 
-func (d *holdingDriver) PluginPilot() riverpilot.Pilot { return d.pilot }
+func (d *holdingDriver[TTx]) PluginPilot() riverpilot.Pilot { return d.pilot }
 
 type holdingPilot struct {
 	riverpilot.StandardPilot
 
-	barrier     string
-	conformance *conformance
-	held        atomic.Bool
+	barrier  string
+	barriers *barriers
+	held     atomic.Bool
 }
 
 func (p *holdingPilot) JobGetAvailable(
@@ -737,7 +788,7 @@ func (p *holdingPilot) JobGetAvailable(
 ) (*riverdriver.JobGetAvailableResult, error) {
 	found, err := p.StandardPilot.JobGetAvailable(ctx, exec, state, params)
 	if err == nil && len(found.Jobs) > 0 && !p.held.Swap(true) {
-		_ = p.conformance.wait(ctx, p.barrier)
+		_ = p.barriers.wait(ctx, p.barrier)
 	}
 	return found, err
 }
