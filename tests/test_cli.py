@@ -289,6 +289,11 @@ HEAVY = (
     *("uvicorn", "riverui.engine", "riverui.storage", "riverui.web.app"),
 )
 """What takes long to load."""
+DASHBOARD = (
+    *("anyio", "bcrypt", "click", "h11", "http.client", "itsdangerous", "jinja2"),
+    *("prometheus_client", "sqlalchemy", "starlette", "uvicorn", "uvloop", "riverui.web"),
+)
+"""What no program loads that only inserts."""
 SERVE = "serve --no-auth --host 203.0.113.1 --database-url postgres:///shop"
 """Loads all that serving needs, and fails because no machine has this address."""
 
@@ -297,6 +302,11 @@ SERVE = "serve --no-auth --host 203.0.113.1 --database-url postgres:///shop"
     ("code", "needless"),
     [
         ("import riverui", (*HEAVY, "click", "email", "json", "logging")),
+        (
+            "import riverui; riverui.SyncClient('postgres:///shop')",
+            (*DASHBOARD, "sqlite3", "riverui.engine.client"),
+        ),
+        ("import riverui; riverui.SyncClient('sqlite://')", (*DASHBOARD, "riverui.engine.client")),
         ("from riverui.cli.main import main; main(['--help'])", HEAVY),
         ("from riverui.cli.main import main; main(['serve', '--help'])", HEAVY),
         ("from riverui.cli.main import main; main(['job', 'list', '--help'])", HEAVY),
