@@ -100,6 +100,17 @@ def _caddy() -> str | None:
     return shutil.which("caddy")
 
 
+@cache
+def _cargo() -> str | None:
+    """Return a cargo of Rust 1.95 or later, which River's client for Rust asks for."""
+    found = shutil.which("cargo")
+    if found is None:
+        return None
+    told = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
+    version = re.search(r"cargo (\d+)\.(\d+)", told)
+    return found if version and (int(version[1]), int(version[2])) >= (1, 95) else None
+
+
 def _helm() -> str | None:
     return shutil.which("helm")
 
@@ -127,6 +138,7 @@ _FINDERS: dict[str, Callable[[], str | None]] = {
     "Go": _go,
     "PgBouncer": _pgbouncer,
     **{f"Postgres {major}": partial(_postgres, major) for major in (13, 14, 15, 16, 17)},
+    "cargo": _cargo,
     "helm": _helm,
     "htpasswd": _htpasswd,
     "nginx": _nginx,
