@@ -41,6 +41,12 @@ def json_text(column: str) -> str:
     return f"iif(typeof({column}) = 'text', {column}, {function}({column}))"
 
 
+def valid_json(column: str) -> str:
+    """Return the SQL of a JSON column as JSON, `null` for a text that is none."""
+    readable = f"typeof({column}) <> 'text' or json_valid({column})"
+    return f"iif({readable}, {json_text(column)}, 'null')"
+
+
 class Connection:
     """One connection, its functions, and when its statement must have ended."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from riverui.domain.jobs import FINALIZED, WAITING, JobOutcome, JobRow, JobState
 from riverui.domain.time import rfc3339_nano
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
-from riverui.storage.sqlite.file import json_text
+from riverui.storage.sqlite.file import valid_json
 from riverui.storage.sqlite.job_rows import STATES
 from riverui.storage.sqlite.statements import Statements, id_list, reads, writes
 from riverui.storage.sqlite.values import CANCEL_ATTEMPTED_AT, merged, without, written
@@ -16,7 +16,7 @@ _Verb = Callable[[JobRow], SkipReason | None]
 """Changes a job; returns the reason if it did not."""
 
 _OUTCOMES = (
-    f"select id, state, coalesce(json_array_length({json_text('errors')}), 0) from river_job"
+    f"select id, state, coalesce(json_array_length({valid_json('errors')}), 0) from river_job"
     " where id in (select value from json_each(?))"
 )
 

@@ -11,7 +11,7 @@ from riverui.domain.jobs import FINALIZED, JobState
 from riverui.domain.json import read_json
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import Field, JobCutoff, Op, Term
-from riverui.storage.sqlite.file import json_text
+from riverui.storage.sqlite.file import valid_json
 from riverui.storage.sqlite.values import stamp
 
 _COLUMNS: Mapping[Field, str] = {
@@ -29,13 +29,14 @@ _COLUMNS: Mapping[Field, str] = {
 _ORDERED = frozenset({Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE})
 _TEXTS = frozenset({Field.KIND, Field.QUEUE, Field.STATE})
 _ARRAYS: Mapping[Field, str] = {
-    Field.ERROR: f"json_each({json_text('errors')}) where value ->> '$.error'",
-    Field.TAG: f"json_each({json_text('tags')}) where value",
-    Field.WORKER: f"json_each({json_text('attempted_by')}) where value",
+    Field.ERROR: f"json_each({valid_json('errors')})"
+    " where iif(type = 'object', value ->> '$.error', value)",
+    Field.TAG: f"json_each({valid_json('tags')}) where value",
+    Field.WORKER: f"json_each({valid_json('attempted_by')}) where value",
 }
 _JSON: Mapping[Field, str] = {
-    Field.ARGS: json_text("args"),
-    Field.METADATA: json_text("metadata"),
+    Field.ARGS: valid_json("args"),
+    Field.METADATA: valid_json("metadata"),
 }
 _KEY = re.compile(r"\w+")
 """Matches a key that a path of SQLite can name."""

@@ -10,7 +10,7 @@ from typing import Any
 from riverui.domain.jobs import JobRow, JobState
 from riverui.errors import BadRequest
 from riverui.storage.interface.engine_params import JobSelectParams
-from riverui.storage.sqlite.file import json_text
+from riverui.storage.sqlite.file import valid_json
 from riverui.storage.sqlite.job_filter import Condition, all_of, containing, in_states
 from riverui.storage.sqlite.job_rows import STATES
 from riverui.storage.sqlite.statements import Statements, id_list, reads, writes
@@ -18,7 +18,7 @@ from riverui.storage.sqlite.values import stamp
 from riverui.storage.where import Where
 
 _TIMES = frozenset({"attempted_at", "finalized_at", "scheduled_at"})
-_TAGS = json_text("tags")
+_TAGS = valid_json("tags")
 _VALUES = "(select value from json_each(?))"
 _LAST = "9999"
 """Takes the place of a missing time: jobs without one come last, as in Postgres."""
@@ -89,7 +89,7 @@ def _selected(params: JobSelectParams) -> Condition:
         any_tag = f"exists (select 1 from json_each({_TAGS}) where value in {_VALUES})"
         conditions.append(Condition(any_tag, [json.dumps(params.tags_any)]))
     if params.metadata is not None:
-        conditions.append(containing(json_text("metadata"), params.metadata))
+        conditions.append(containing(valid_json("metadata"), params.metadata))
     conditions += [_condition(where) for where in params.where]
     return all_of(conditions)
 

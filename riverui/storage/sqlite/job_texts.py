@@ -22,7 +22,7 @@ from riverui.domain.jobs import (
 from riverui.domain.json import read_json, read_object
 from riverui.domain.time import aware_instant, rfc3339_nano
 from riverui.storage.interface.params import Field, JobPageParams, JsonPath
-from riverui.storage.sqlite.file import json_text
+from riverui.storage.sqlite.file import json_text, valid_json
 from riverui.storage.sqlite.job_rows import PLAIN, STATES, texts
 from riverui.storage.sqlite.values import CANCEL_ATTEMPTED_AT, instant, written
 
@@ -39,7 +39,7 @@ _MAX_NAMES = 100
 
 LIST_COLUMNS = (
     f"{PLAIN}, substr({_ARGS}, 1, {_PREVIEW}), kind, queue, {json_text('tags')},"
-    f" substr({json_text('errors')} ->> '$[#-1].error', 1, {_PREVIEW}), {_ARGS}, {_METADATA}"
+    f" substr({valid_json('errors')} ->> '$[#-1].error', 1, {_PREVIEW}), {_ARGS}, {_METADATA}"
 )
 """The columns of `list_row`."""
 LEAN_LIST_COLUMNS = f"{PLAIN}, '', kind, queue, '[]', null, {_ARGS}, {_METADATA}"
