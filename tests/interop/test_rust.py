@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import re
 import subprocess
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
@@ -41,13 +42,14 @@ def program() -> Path:
 
 
 @pytest.fixture(params=["postgres", "sqlite"])
-async def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Return the URL of a migrated database."""
     if request.param == "postgres":
         url: str = request.getfixturevalue("database_url")
-        return url
+        # Rust reads no user without a host, as in the URL of a socket.
+        return re.sub(r"//(\w+)@/(.*)", r"///\2&user=\1", url)
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
-    await riverui.migrate(riverui.connect(url))
+    asyncio.run(riverui.migrate(riverui.connect(url)))
     return url
 
 

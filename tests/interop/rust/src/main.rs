@@ -5,8 +5,8 @@
 
 use std::{error::Error, str::FromStr, time::Duration};
 
-use riverqueue::sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 use riverqueue::sqlx::PgPool;
+use riverqueue::sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 use riverqueue::{BoxError, Client, Job, JobArgs, QueueConfig, WorkContext, WorkOutcome, Workers};
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt;
@@ -18,7 +18,7 @@ struct Shared {
 }
 
 async fn work(_: WorkContext, job: Job<Shared>) -> Result<WorkOutcome, BoxError> {
-    if job.args.n < 0 && job.attempt == 1 {
+    if job.args.n < 0 && job.row.attempt == 1 {
         return Err(format!("{} is negative", job.args.n).into());
     }
     Ok(WorkOutcome::Complete)
