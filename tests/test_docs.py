@@ -177,7 +177,7 @@ def test_the_scenarios_of_rivers_conformance_suite_have_their_tests() -> None:
     count = {result: [*results.values()].count(result) for result in set(results.values())}
     assert (
         f"Of {len(results)} scenarios {count['same']} give the same as in Go,"
-        f" {count['partly']} does except for one assertion, {count['differs']} differs,"
+        f" {count['partly']} do except for one assertion, {count['differs']} differs,"
         f" and {count['not run']} are not run."
     ) in " ".join(told.split())
     tests = {
