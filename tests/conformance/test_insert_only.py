@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.sides import Job, Listening, Pair, Side
+from tests.conformance.test_storage import UNIQUE_OPTS
 
 pytestmark = pytest.mark.interop
 
@@ -75,6 +76,16 @@ def test_insert_only_typed_batch(pair: Pair, inserter: Side) -> None:
     for result in (first, second, third):
         assert pair.go.get(result["job"]["id"]) == result["job"]
     inserter.refuses("rejected", "insert_many", jobs=[])
+
+
+def test_insert_only_unique_insert(pair: Pair, inserter: Side) -> None:
+    """A scenario of a later commit."""
+    for opts in UNIQUE_OPTS:
+        pair.reset()
+        job = inserter.insert("unique", **opts)
+        assert pair.go.insert("unique", **opts) == job
+        assert inserter.insert("unique", **opts) == job
+        assert [found["id"] for found in pair.go.list()] == [job["id"]]
 
 
 def test_insert_only_transactional_insert(
