@@ -186,16 +186,18 @@ def fulfilment_client(driver: Driver, rng: Random) -> Client:
 
 
 def leader_settings(driver: Driver, *periodic_jobs: PeriodicJob) -> dict[str, Any]:
-    """Return the common settings of all clients that may lead: durable periodic jobs, and on
-    Postgres a nightly one and the retention of failed jobs.
+    """Return the common settings of all clients that may lead: durable periodic jobs and the
+    retention of failed ones; on Postgres a nightly one as well, and the vendor's.
     """
-    durable = DurablePeriodicJobsConfig(enabled=True)
-    if SQL not in driver.capabilities:
-        return {"durable_periodic_jobs": durable, "periodic_jobs": periodic_jobs}
-    nightly = PeriodicJob(CronSchedule("30 2 * * *"), CloseBooks, id=CloseBooks.kind)
-    return {
+    settings: dict[str, Any] = {
         "dead_letter": DeadLetterConfig(enabled=True),
-        "durable_periodic_jobs": durable,
+        "durable_periodic_jobs": DurablePeriodicJobsConfig(enabled=True),
+        "periodic_jobs": periodic_jobs,
+    }
+    if SQL not in driver.capabilities:
+        return settings
+    nightly = PeriodicJob(CronSchedule("30 2 * * *"), CloseBooks, id=CloseBooks.kind)
+    return settings | {
         "features": [QueueRetention({"vendor": Retention(discarded=_REJECTED_FOR)})],
         "periodic_jobs": [*periodic_jobs, nightly],
     }
