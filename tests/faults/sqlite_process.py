@@ -1,6 +1,6 @@
-"""A process that inserts or works jobs in a SQLite file until it is killed:
-`python -m tests.faults.sqlite_process insert|work FILE JOURNAL`. The journal gets a line for each
-insert that was acknowledged, and for each attempt that began.
+"""A process that inserts, works or retries jobs in a SQLite file until it is killed:
+`python -m tests.faults.sqlite_process insert|work|retry FILE JOURNAL`. The journal gets a line for
+each insert that was acknowledged, and for each attempt that began.
 """
 
 from __future__ import annotations
@@ -10,7 +10,16 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
-from riverui import Client, ClientConfig, Job, JsonArgs, QueueConfig, SyncClient, Workers
+from riverui import (
+    Client,
+    ClientConfig,
+    Job,
+    JobListParams,
+    JsonArgs,
+    QueueConfig,
+    SyncClient,
+    Workers,
+)
 
 
 def insert(url: str, journal: Path) -> None:
@@ -45,9 +54,19 @@ async def work(url: str, journal: Path) -> None:
             await asyncio.Event().wait()
 
 
+async def retry(url: str) -> None:
+    """Retry one of the newest jobs after the other, as a person does on a page."""
+    client = Client(url)
+    while True:
+        for job in (await client.job_list(JobListParams(first=10, descending=True))).jobs:
+            await client.job_retry(job.id)
+
+
 if __name__ == "__main__":
     command, url, journal = sys.argv[1], f"sqlite:///{sys.argv[2]}", Path(sys.argv[3])
     if command == "insert":
         insert(url, journal)
+    elif command == "retry":
+        asyncio.run(retry(url))
     else:
         asyncio.run(work(url, journal))

@@ -1,5 +1,6 @@
-"""Processes that insert and work in one SQLite file, killed at any moment, and copies of the file
-made in between: nothing that was acknowledged is lost, and no attempt is made twice.
+"""Processes that insert, work and retry jobs in one SQLite file, killed at any moment, and copies
+of the file made in between: nothing that was acknowledged is lost, no attempt is made twice, and
+nobody waits in vain for the others.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _SECONDS = 60 if FULL else 8
 """How long it goes on."""
 _PATIENCE = 120
 """Seconds in which all jobs must be done in the end: those of killed workers wait for rescue."""
-_COMMANDS = ("insert", "insert", "work", "work", "work", "work")
+_COMMANDS = ("insert", "insert", "work", "work", "work", "work", "retry", "retry")
 _WORDS = ("locked", "too long", "Traceback", "malformed")
 """What no process may say."""
 
@@ -134,6 +135,7 @@ def test_killed_and_copied_at_any_moment(crowd: Crowd, tmp_path: Path) -> None:
             assert_whole(folder / "jobs.db", acknowledged)
             shutil.rmtree(folder)
     crowd.kill("insert")
+    crowd.kill("retry")
     assert len(crowd.acknowledged()) > 100
     patience = time.monotonic() + _PATIENCE
     while unfinished(crowd.file) and time.monotonic() < patience:
