@@ -107,7 +107,9 @@ class _Scan(Struct, frozen=True, kw_only=True):
 
     def rows(self, columns: str, way: str) -> Condition:
         """Return a statement for all rows, up to its limit."""
-        order = f"id {way}" if self.place == "id" else f"{self.place} {way}, id {way}"
+        order = f"{self.place} {way}"
+        if self.place not in ("id", "+id"):
+            order += f", id {way}"
         return Condition(
             f"select {columns} from river_job where {self.along.sql} order by {order}",
             self.along.values,
@@ -151,7 +153,7 @@ class _List(Struct, frozen=True, kw_only=True):
         if cursor is None:
             return _ANY
         if self.by_id or cursor.at is None:
-            return Condition(f"id {sign} ?", [cursor.id])
+            return Condition(f"{place if self.by_id else 'id'} {sign} ?", [cursor.id])
         return Condition(f"({place}, id) {sign} (?, ?)", [stamp(cursor.at), cursor.id])
 
     def scan(
@@ -292,14 +294,13 @@ def _scans(connection: Connection, wanted: _List) -> Sequence[_Scan]:
 def _by_id(connection: Connection, wanted: _List) -> _Scan:
     states = in_states(wanted.states)
     if wanted.states and not wanted.terms and wanted.params.cutoff is None:
-        cursor = wanted.after_cursor("id")
-        scan = _Scan(along=cursor, place="id", matched=states, window=_NEAR)
+        scan = _Scan(along=wanted.after_cursor("id"), place="id", matched=states, window=_NEAR)
         sql, values = scan.matching(wanted.way, wanted.params.limit + 1)
         ((near,),) = connection.execute(f"select count(*) from ({sql})", values)
         if near > wanted.params.limit:
             return scan
-        # By an index of states, and sorted.
-        return _Scan(along=all_of([states, cursor]), place="id")
+        # By an index of states, and sorted: `+` keeps SQLite from walking all jobs by id.
+        return _Scan(along=all_of([states, wanted.after_cursor("+id")]), place="+id")
     scan = wanted.scan(_ANY, Field.ID, "id", wanted.params.window)
     return replace(scan, matched=all_of([states, scan.matched]))
 
