@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import PurePath
 from typing import Any, ClassVar, Protocol
 from urllib.parse import quote
 
@@ -88,6 +89,7 @@ class Shell:
     """Whether the standby is unavailable or far behind."""
     version: str
     database: str
+    """Its name; of a file without its folder."""
     schema: str
     """Empty for a file."""
     preferences: Preferences
@@ -336,6 +338,9 @@ def _shell(request: Request, *, whole: bool) -> Shell:
     board, seen = dashboard(request), request_context(request)
     access = who(request)
     config, replica = board.config, board.replica
+    database, schema = board.driver.database, board.driver.schema_in_use
+    if SQL not in board.driver.capabilities:
+        database, schema = PurePath(database).name, ""
     return Shell(
         base=seen.base,
         nav=navigation(request) if whole else (),
@@ -348,8 +353,8 @@ def _shell(request: Request, *, whole: bool) -> Shell:
         replica=replica.words if replica else "",
         replica_warns=replica is not None and (replica.late or bool(replica.problem)),
         version=__version__,
-        database=board.driver.database,
-        schema=board.driver.schema_in_use if SQL in board.driver.capabilities else "",
+        database=database,
+        schema=schema,
         preferences=preferences(request),
         notices=cookies.take_notices(request) if whole else (),
         here=here(request),
