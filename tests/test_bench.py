@@ -15,6 +15,8 @@ from psycopg.rows import DictRow
 
 from riverui.cli.bench_runs import Benchmark, BenchRefused
 from riverui.storage.interface import Driver
+from riverui.storage.interface.params import JobFilter
+from riverui.testing import MemoryDatabase
 from tests import factory
 
 _ROOT = Path(__file__).parents[1]
@@ -67,6 +69,16 @@ async def test_empties_only_a_table_of_its_own(
     assert await _jobs(connection) == 1
     await Benchmark(driver, say=_nowhere).empty_table(consent=True)
     assert await _jobs(connection) == 0
+
+
+async def test_measures_a_sqlite_file() -> None:
+    database = MemoryDatabase()
+    for jobs in (20, 10):
+        benchmark = Benchmark(database, say=_nowhere)
+        await benchmark.empty_table(consent=False)
+        assert (await benchmark.run(total=jobs)).worked == jobs
+    async with database.reading() as executor:
+        assert (await executor.jobs.count(JobFilter(), cap=100)).value == 10
 
 
 async def test_leaves_a_database_alone_where_a_client_leads(

@@ -24,6 +24,7 @@ from riverui.engine.work.worker import Job, Worker
 from riverui.engine.work.workers import Workers
 from riverui.errors import RiveruiError
 from riverui.storage.interface import Driver
+from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.storage.stores.indexes import IndexStore
 
 INSERT_BATCH = 5_000
@@ -120,7 +121,11 @@ class Benchmark:
                     raise BenchRefused
                 if await executor.leader.get():
                     raise BenchRefused
-            await IndexStore(executor).job_truncate()
+            if IndexStore.supported(executor):
+                await IndexStore(executor).job_truncate()
+                return
+            while await executor.jobs.delete_selected(JobSelectParams(limit=INSERT_BATCH)):
+                pass
 
     async def run(self, *, total: int = 0, duration: float = 0.0) -> Tally:
         """Insert `total` jobs and work them; with 0, insert and work continuously.
