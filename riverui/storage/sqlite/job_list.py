@@ -157,15 +157,14 @@ class _List(Struct, frozen=True, kw_only=True):
         return Condition(f"({place}, id) {sign} (?, ?)", [stamp(cursor.at), cursor.id])
 
     def scan(
-        self, rows: Condition, field: Field, place: str, share: int, *, without: Sequence[Term] = ()
+        self, rows: Condition, field: Field, place: str, share: int, compared: Condition = _ANY
     ) -> _Scan:
         """Return a scan of some rows in the order of a field's column. Terms that bound the field
-        narrow it; other terms are compared within a window.
+        narrow it; other terms, and what else is to be compared, are so within a window.
         """
-        terms = [term for term in self.terms if term not in without]
-        bounds = [term for term in terms if term.field is field and _is_range(term)]
-        rest = [condition_of(term) for term in terms if term not in bounds]
-        matched = all_of([*rest, before(self.params.cutoff)])
+        bounds = [term for term in self.terms if term.field is field and _is_range(term)]
+        rest = [condition_of(term) for term in self.terms if term not in bounds]
+        matched = all_of([compared, *rest, before(self.params.cutoff)])
         bounded = self.params.window < EVERY and matched != _ANY
         return _Scan(
             along=all_of([rows, *(_any_of(term) for term in bounds), self.after_cursor(place)]),
@@ -301,8 +300,7 @@ def _by_id(connection: Connection, wanted: _List) -> _Scan:
             return scan
         # By an index of states, and sorted: `+` keeps SQLite from walking all jobs by id.
         return _Scan(along=all_of([states, wanted.after_cursor("+id")]), place="+id")
-    scan = wanted.scan(_ANY, Field.ID, "id", wanted.params.window)
-    return replace(scan, matched=all_of([states, scan.matched]))
+    return wanted.scan(_ANY, Field.ID, "id", wanted.params.window, states)
 
 
 def _waiting(
@@ -311,14 +309,13 @@ def _waiting(
     """Yield a scan of each queue and priority that has jobs in the states."""
     of_pair = [term for term in wanted.terms if term.field in _OF_PAIR]
     chosen = all_of([condition_of(term) for term in of_pair])
+    wanted = replace(wanted, terms=[term for term in wanted.terms if term not in of_pair])
     along = wanted.scan(_ANY, Field.SCHEDULED, "scheduled_at", share).along
     sql = _PAIRS.format(states=quoted(states), along=along.sql, way=wanted.way, of_pair=chosen.sql)
     pairs = connection.execute(sql, [*along.values, *chosen.values])
     for state, queue, priority, at, job_id in pairs:
         pair = Condition("state = ? and queue = ? and priority = ?", [state, queue, priority])
-        scan = wanted.scan(
-            pair, Field.SCHEDULED, "scheduled_at", share // len(pairs), without=of_pair
-        )
+        scan = wanted.scan(pair, Field.SCHEDULED, "scheduled_at", share // len(pairs))
         yield replace(scan, head=(at, job_id))
 
 

@@ -37,6 +37,7 @@ SETS = [
     JobFilter(states=(JobState.COMPLETED, JobState.DISCARDED)),
     JobFilter(states=(JobState.RETRYABLE, JobState.RUNNING, JobState.SCHEDULED)),
     JobFilter(terms=(RARE,)),
+    JobFilter(states=(JobState.PENDING,), terms=(Term(field=Field.ID, op=Op.GT, values=(90,)),)),
     JobFilter(states=(JobState.AVAILABLE, JobState.COMPLETED), terms=(QUEUE,)),
     JobFilter(terms=(Term(field=Field.STATE, op=Op.EQ, values=("pending",), negated=True),)),
 ]
