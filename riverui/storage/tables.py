@@ -45,8 +45,6 @@ _NOT_ON_SQLITE = frozenset(
         "limit",
         "producer",
         "rate",
-        "sequence",
-        "sequence_job",
         "workflow",
         "workflow_edge",
         "workflow_signal",

@@ -33,6 +33,7 @@ from riverui.features.figures.store import RollupStore
 from riverui.features.incidents.domain import Incident
 from riverui.features.incidents.store import IncidentStore
 from riverui.features.marks.store import MarkInsertParams, MarkStore
+from riverui.features.sequences.store import SequenceStore
 from riverui.storage.interface import Driver
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams, JobSelectParams
 from riverui.testing import MemoryDatabase
@@ -129,11 +130,13 @@ async def test_what_riverui_keeps_goes_along(database_url: str, own_tables: None
         sighting = ErrorGroupSighting(
             fingerprint="f", title="t", first_at=NOW, last_at=NOW, number=1, sample_job_id=1
         )
+        await SequenceStore(tx).sequence_claim(["a\nb", "c"])
+        await SequenceStore(tx).sequence_put([("a\nb", 7)], [("a\nb", 9), ("c", 8)])
         decision = ErrorDecision(state=ErrorState.RESOLVED, old_releases=("v1",))
         await ErrorGroupStore(tx).error_group_decide(sighting, decision, username="ada")
     for one, other in ((source, postgres), (postgres, back)):
         report = await copy_all(one, other, copied=lambda _: None)
-        assert report.own_rows == 251 + len([*minute.rows()]) + 4
+        assert report.own_rows == 251 + len([*minute.rows()]) + 8
         # Again, as after an interruption.
         await copy_all(one, other, resume=True, copied=lambda _: None)
         assert await kept(other) == await kept(source)
@@ -155,4 +158,5 @@ async def kept(driver: Driver) -> list[Any]:
             list(await DurablePeriodicStore(executor).durable_periodic_list(limit=9)),
             list(await IncidentStore(executor).incident_open_list()),
             list(await ErrorGroupStore(executor).error_group_list(["f"])),
+            list(await SequenceStore(executor).sequence_list_heads(after="", limit=9)),
         ]

@@ -1,5 +1,4 @@
--- Dead letters: how discarded jobs are moved there and restored. Lists of texts and numbers are Postgres's arrays as
--- texts, which differ from JSON in their brackets.
+-- Dead letters: how discarded jobs are moved there and restored.
 
 -- part: dead_job_moved (job_delete_before.kept)
 -- Keeps the discarded ones of the jobs that are about to be removed.
@@ -202,7 +201,7 @@ select * from (
   select 'kind' as what, name
   from kinds
   where lower(substr(name, 1, length(:prefix))) = lower(:prefix)
-    and name not in (select value from json_each('[' || substr(:exclude, 2, length(:exclude) - 2) || ']'))
+    and name not in (select value from json_each(riverui_list(:exclude)))
   limit :limit
 )
 union all
@@ -210,7 +209,7 @@ select * from (
   select 'queue', name
   from queues
   where lower(substr(name, 1, length(:prefix))) = lower(:prefix)
-    and name not in (select value from json_each('[' || substr(:exclude, 2, length(:exclude) - 2) || ']'))
+    and name not in (select value from json_each(riverui_list(:exclude)))
   limit :limit
 );
 

@@ -14,9 +14,8 @@ from riverui.errors import BadRequest, NotFound, SchemaMissing
 from riverui.features.sequences.domain import SEQ_KEY, SEQUENCE, SequencePlace
 from riverui.features.sequences.store import SequenceStore
 from riverui.storage import tables
-from riverui.storage.interface import SQL, Driver, Executor
+from riverui.storage.interface import Driver, Executor
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
-from riverui.storage.tables import installed
 
 
 async def retry(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
@@ -86,9 +85,9 @@ async def place(driver: Driver, job: JobShowRow) -> SequencePlace | None:
 
 async def place_tx(executor: Executor, job: JobShowRow) -> SequencePlace | None:
     """Return a job's place as `place` does, in the caller's transaction."""
-    if not _may_be_in_one(job) or SQL not in executor.capabilities:
+    if not _may_be_in_one(job):
         return None
-    if await installed(executor):
+    if await SequenceStore.installed(executor):
         found = await SequenceStore(executor).sequence_place(job.id)
         if found is not None:
             return found
@@ -123,8 +122,6 @@ async def skip(
     Raise NotFound if the job does not exist, BadRequest if it does not halt a sequence.
     """
     async with driver.transaction(timeout=time_limit) as executor:
-        if SQL not in executor.capabilities:
-            raise BadRequest(SQL.missing)
         sequences = SequenceStore(executor)
         found = (await sequences.sequence_key_get_many([job_id])).get(job_id)
         if found is None:
@@ -135,7 +132,7 @@ async def skip(
             raise BadRequest(
                 f"Job {job_id} is in a sequence of River Pro, which only its clients move on."
             )
-        if not await installed(executor):
+        if not await SequenceStore.installed(executor):
             raise BadRequest(tables.message("Sequences need"))
         await sequences.sequence_lock({found.key})
         if not await sequences.sequence_skip(found.key, job_id):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -31,6 +33,9 @@ _STEPS = 20_000
 """Steps of SQLite's virtual machine between two checks of the time limit: about a millisecond."""
 _MOST_IDLE = 4
 """Connections that are kept open while nobody uses them."""
+_ITEM = re.compile(r'"((?:[^"\\]|\\.)*)"|([^,{}"]+)', re.DOTALL)
+"""An item of an array of Postgres: quoted, or a number or null."""
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _MOST_THREADS = 4
 """Threads that run statements: one writes, the others read."""
 
@@ -64,6 +69,7 @@ class Connection:
         raw.create_aggregate("riverui_bins", 4, cast("Any", _Bins))
         raw.create_function("riverui_bytes", 1, _bytes, deterministic=True)
         raw.create_function("riverui_contains", 2, _contains, deterministic=True)
+        raw.create_function("riverui_list", 1, _list, deterministic=True)
         raw.create_function("riverui_newest", 3, _newest, deterministic=True)
         raw.create_function("riverui_seconds", 2, _seconds, deterministic=True)
 
@@ -250,6 +256,18 @@ def _after(at: str | None, seconds: float | None) -> str | None:
     with suppress(ValueError, OverflowError):
         return stamp(instant(at) + timedelta(seconds=seconds))
     return None
+
+
+def _list(text: str) -> str:
+    """Return an array of Postgres as JSON; a JSON array as it is."""
+    if text.startswith("["):
+        return text
+    return json.dumps(
+        [
+            _ESCAPE.sub(r"\1", quoted) if quoted or not bare else json.loads(bare.lower())
+            for quoted, bare in _ITEM.findall(text)
+        ]
+    )
 
 
 def _seconds(since: str | None, until: str | None) -> float | None:

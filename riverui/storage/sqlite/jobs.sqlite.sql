@@ -1,4 +1,4 @@
--- Jobs as other blocks need them. Lists are Postgres's arrays as texts, which differ from JSON in their brackets.
+-- Jobs as other blocks need them.
 
 -- part: job_columns (job_get_held.columns)
 -- The columns of a whole job, for select lists of other blocks.
@@ -19,19 +19,19 @@ from (
 ) w;
 
 -- part: job_select_ids (dead_job_select.terms)
-and j.id in (select value from json_each('[' || substr(:value, 2, length(:value) - 2) || ']'));
+and j.id in (select value from json_each(riverui_list(:value)));
 
 -- part: job_select_kinds (dead_job_select.terms)
-and j.kind in (select value from json_each('[' || substr(:value, 2, length(:value) - 2) || ']'));
+and j.kind in (select value from json_each(riverui_list(:value)));
 
 -- part: job_select_priorities (dead_job_select.terms)
-and j.priority in (select value from json_each('[' || substr(:value, 2, length(:value) - 2) || ']'));
+and j.priority in (select value from json_each(riverui_list(:value)));
 
 -- part: job_select_queues (dead_job_select.terms)
-and j.queue in (select value from json_each('[' || substr(:value, 2, length(:value) - 2) || ']'));
+and j.queue in (select value from json_each(riverui_list(:value)));
 
 -- part: job_select_tags_any (dead_job_select.terms)
 and exists (
   select 1 from json_each(json_text(j.tags)) t
-  where t.value in (select value from json_each('[' || substr(:value, 2, length(:value) - 2) || ']'))
+  where t.value in (select value from json_each(riverui_list(:value)))
 );

@@ -20,6 +20,8 @@ KEYS: Mapping[str, Sequence[str]] = {
     "mark": ("at", "label"),
     "periodic_job": ("id",),
     "rollup": ("step", "bucket", "queue", "kind", "source"),
+    "sequence": ("seq_key",),
+    "sequence_job": ("seq_key", "job_id"),
     "silence": ("id",),
 }
 """The tables that outlive clients and dashboards, with the columns of their keys."""
@@ -27,6 +29,8 @@ _BYTES = frozenset({"failed_run_bins", "run_bins", "unique_key", "wait_bins"})
 _JSON = frozenset(
     {"args", "attempted_by", "deeds", "errors", "facts", "metadata", "old_releases", "tags"}
 )
+_LEFT_OUT = frozenset({"dry", "next_id", "stands"})
+"""Columns of one database alone, which follow from others."""
 _TIMES = frozenset({"at", "bucket", "until"})
 """The columns of times besides those whose names end with `_at`."""
 
@@ -58,8 +62,8 @@ class OwnRowStore(Store):
             )
         rows = await self._sql.rows("own_row_list", {"limit": limit}, **slots)
         if self._is_postgres:
-            return [json.loads(text) for text in rows.values()]
-        return [_read(dict(zip(rows.names, row, strict=True))) for row in rows]
+            return [_kept(json.loads(text)) for text in rows.values()]
+        return [_read(_kept(dict(zip(rows.names, row, strict=True)))) for row in rows]
 
     async def own_row_insert(self, table: str, rows: Sequence[OwnRow]) -> None:
         """Insert rows; those whose key is taken are left out."""
@@ -92,7 +96,11 @@ def _is_time(name: str) -> bool:
     return name in _TIMES or name.endswith("_at")
 
 
-def _read(row: dict[str, Any]) -> OwnRow:
+def _kept(row: OwnRow) -> OwnRow:
+    return {name: value for name, value in row.items() if name not in _LEFT_OUT}
+
+
+def _read(row: OwnRow) -> OwnRow:
     """Return a row of SQLite as Postgres writes it."""
     return {name: value if value is None else _sent(name, value) for name, value in row.items()}
 

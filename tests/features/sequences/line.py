@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from psycopg import AsyncConnection
-
 from riverui.actions import jobs
 from riverui.engine.feature_list import plain_pilot
 from riverui.features.sequences.store import SequenceStore
 from riverui.storage.interface import Driver
-from tests.factory import job
+from tests.factory import Make
+from tests.features.both import SqliteMake
 
 KEY = "order"
 
@@ -18,15 +17,15 @@ KEY = "order"
 class Line:
     """The jobs of one sequence, as an insert leaves them."""
 
-    def __init__(self, driver: Driver, connection: AsyncConnection[Any]) -> None:
-        self.connection = connection
+    def __init__(self, driver: Driver, insert: Make | SqliteMake) -> None:
+        self.insert = insert
         self.driver = driver
         self.pilot = plain_pilot()
 
     async def make(self, *states: str, key: str = KEY, **options: Any) -> list[int]:
         """Put jobs into the database: the first is the head, the others wait."""
         metadata = {"seq_key": key, "riverui:sequence": options}
-        ids = [await job(self.connection, state, metadata=metadata) for state in states]
+        ids = [await self.insert.job(state, metadata=metadata) for state in states]
         async with self.driver.transaction() as executor:
             sequences = SequenceStore(executor)
             await sequences.sequence_claim([key])
@@ -39,12 +38,5 @@ class Line:
 
     async def states(self, ids: list[int]) -> list[str]:
         """Return the states of jobs, `gone` for those that are."""
-        rows = await (
-            await self.connection.execute(
-                "select coalesce(j.state::text, 'gone') as state"
-                " from unnest(%s::bigint[]) with ordinality as u (id, n)"
-                " left join river_job j on j.id = u.id order by n",
-                [ids],
-            )
-        ).fetchall()
-        return [row["state"] for row in rows]
+        found = await self.insert.states()
+        return [found.get(each, "gone") for each in ids]

@@ -23,7 +23,7 @@ from tests.explanations import (
     holds_together,
     results,
 )
-from tests.factory import job
+from tests.factory import Make, job
 from tests.features.sequences.line import Line
 from tests.own_tables import OWN_TABLES
 from tests.scale import scaled
@@ -39,7 +39,7 @@ def test_whatever_is_found_holds_together(facts: JobFacts) -> None:
 
 async def test_a_job_that_waits_in_a_sequence(driver: Driver, connection: Connection) -> None:
     await connection.execute(OWN_TABLES)
-    line = Line(driver, connection)
+    line = Line(driver, Make(connection))
     ids = await line.make("running", "pending", "pending", "pending")
     first = await explained(driver, ids[1])
     assert first.headline == (
@@ -58,7 +58,7 @@ async def test_a_job_whose_sequence_is_halted(
     driver: Driver, connection: Connection, state: str
 ) -> None:
     await connection.execute(OWN_TABLES)
-    line = Line(driver, connection)
+    line = Line(driver, Make(connection))
     ids = await line.make("running", "pending", "pending")
     await connection.execute(
         "update river_job set state = %s, finalized_at = now() where id = %s", [state, ids[0]]
@@ -80,7 +80,7 @@ async def test_a_job_whose_sequence_is_halted(
 
 async def test_a_job_whose_sequence_lost_its_head(driver: Driver, connection: Connection) -> None:
     await connection.execute(OWN_TABLES)
-    line = Line(driver, connection)
+    line = Line(driver, Make(connection))
     ids = await line.make("running", "pending")
     await connection.execute("delete from river_job where id = %s", [ids[0]])
     assert f"Job {ids[0]}, which was before it" in (await explained(driver, ids[1])).headline

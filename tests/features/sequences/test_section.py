@@ -11,20 +11,20 @@ from psycopg import AsyncConnection
 
 from riverui.features.sequences.store import SequenceStore
 from riverui.storage.interface import Driver
-from tests import factory
+from tests.factory import Make
 from tests.features.sequences.line import KEY, Line
 from tests.web.html import Element, parse
 
 
 @pytest.fixture
 async def line(driver: Driver, connection: AsyncConnection[Any], own_tables: None) -> Line:
-    return Line(driver, connection)
+    return Line(driver, Make(connection))
 
 
 async def halted(line: Line, *more: str) -> list[int]:
     """Return the jobs of a sequence whose head was discarded."""
     ids = await line.make("running", "pending", *more)
-    await line.connection.execute(
+    await line.insert.execute(
         "update river_job set state = 'discarded', finalized_at = now() where id = %s", [ids[0]]
     )
     async with line.driver.transaction() as executor:
@@ -119,10 +119,10 @@ async def test_who_may_not_retry_may_not_skip(line: Line, reader: httpx2.AsyncCl
 async def test_a_sequence_of_pro_is_shown_and_not_moved(
     line: Line, client: httpx2.AsyncClient
 ) -> None:
-    pros = await factory.job(line.connection, "discarded", metadata={"seq_key": "<b>k"})
+    pros = await line.insert.job("discarded", metadata={"seq_key": "<b>k"})
     page = await card(client, pros)
     assert "managed by River Pro" in page.text
     assert "<b>k" in page.text
     assert not page.all("form")
-    plain = await factory.job(line.connection)
+    plain = await line.insert.job()
     assert not parse((await client.get(f"/jobs/{plain}")).text).all(id="sequence")

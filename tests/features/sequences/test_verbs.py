@@ -4,6 +4,7 @@ the next one gets its turn.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -17,13 +18,24 @@ from riverui.features.sequences.store import SequenceStore
 from riverui.storage.interface import Driver
 from riverui.storage.interface.job_actions import SkipReason
 from tests.cases import cases
-from tests.factory import job
+from tests.factory import Make, job
+from tests.features.both import (
+    SqliteMake,
+    database,
+    driver,
+    driver_url,
+    file,
+    make,
+    postgres_only,
+)
 from tests.features.sequences.line import KEY, Line
+
+__all__ = ["database", "driver", "driver_url", "file", "make"]
 
 
 @pytest.fixture
-async def line(driver: Driver, connection: AsyncConnection[Any], own_tables: None) -> Line:
-    return Line(driver, connection)
+async def line(driver: Driver, make: Make | SqliteMake) -> Line:
+    return Line(driver, make)
 
 
 CHANGES: list[tuple[str, Any, list[int], str]] = [
@@ -57,8 +69,9 @@ async def test_a_completed_job_that_is_retried_waits_for_its_turn(line: Line) ->
     ids = [*done, *await line.make("running", "pending")]
     await line.do(RETRY, done[0])
     assert await line.states(ids) == ["pending", "running", "pending"]
-    await line.connection.execute(
-        "update river_job set state = 'discarded', finalized_at = now() where id = %s", ids[1:2]
+    await line.insert.execute(
+        "update river_job set state = 'discarded', finalized_at = %s where id = %s",
+        [datetime.now(UTC), ids[1]],
     )
     # The next change of the key moves past the job that has ended.
     await line.do(DELETE, ids[1])
@@ -82,8 +95,9 @@ async def test_a_job_cancelled_in_line_halts_when_its_turn_comes(line: Line) -> 
 
 async def test_a_scheduled_job_whose_turn_comes_waits_for_its_time(line: Line) -> None:
     ids = await line.make("available", "pending")
-    await line.connection.execute(
-        "update river_job set scheduled_at = now() + interval '1 hour' where id = %s", [ids[1]]
+    later = datetime.now(UTC) + timedelta(hours=1)
+    await line.insert.execute(
+        "update river_job set scheduled_at = %s where id = %s", [later, ids[1]]
     )
     await line.do(DELETE, ids[0])
     assert await line.states(ids) == ["gone", "scheduled"]
@@ -92,7 +106,7 @@ async def test_a_scheduled_job_whose_turn_comes_waits_for_its_time(line: Line) -
 async def test_jobs_of_other_keys_and_of_none_are_done_as_ever(line: Line) -> None:
     ids = await line.make("running", "pending")
     other = await line.make("discarded", "pending", key="another")
-    plain = [await job(line.connection, "discarded", metadata={"seq_key": KEY})]
+    plain = [await line.insert.job("discarded", metadata={"seq_key": KEY})]
     everything = [*ids, *other, *plain]
     changes = await line.do(RETRY, *everything)
     assert sorted(changes.changed) == sorted([ids[1], *other, *plain])
@@ -125,8 +139,9 @@ async def test_a_job_that_would_halt_later_is_skipped_before_its_turn(line: Line
     assert place is not None
     assert (place.waiting, place.head_id) == (False, ids[0])
     assert await line.states(ids) == ["running", "cancelled", "pending"], "one at a time"
-    await line.connection.execute(
-        "update river_job set state = 'completed', finalized_at = now() where id = %s", [ids[0]]
+    await line.insert.execute(
+        "update river_job set state = 'completed', finalized_at = %s where id = %s",
+        [datetime.now(UTC), ids[0]],
     )
     async with line.driver.transaction() as executor:
         await SequenceStore(executor).sequence_advance([KEY])
@@ -163,8 +178,8 @@ async def test_what_is_in_no_sequence_is_not_skipped(line: Line) -> None:
     with pytest.raises(NotFound):
         await sequences.skip(line.driver, 404)
     with pytest.raises(BadRequest, match="in no sequence"):
-        await sequences.skip(line.driver, await job(line.connection, "discarded"))
-    pros = await job(line.connection, "discarded", metadata={"seq_key": KEY})
+        await sequences.skip(line.driver, await line.insert.job("discarded"))
+    pros = await line.insert.job("discarded", metadata={"seq_key": KEY})
     with pytest.raises(BadRequest, match="River Pro"):
         await sequences.skip(line.driver, pros)
 
@@ -177,6 +192,7 @@ async def pro_keys(connection: AsyncConnection[Any]) -> list[str]:
     return [row["key"] for row in await rows.fetchall()]
 
 
+@postgres_only
 @pytest.mark.parametrize(
     "columns", ["key text primary key", "key text, at timestamptz default now()"]
 )
@@ -184,7 +200,7 @@ async def test_a_job_of_pro_becomes_pending_and_its_key_is_handed_over(
     driver: Driver, connection: AsyncConnection[Any], columns: str
 ) -> None:
     await connection.execute(f"create table river_job_sequence ({columns})".encode())
-    line = Line(driver, connection)
+    line = Line(driver, Make(connection))
     sequence = {"metadata": {"seq_key": "k"}}
     ids = [await job(connection, "discarded", **given) for given in (sequence, {})]
     changes = await line.do(RETRY, *ids)
@@ -197,12 +213,13 @@ async def test_a_job_of_pro_becomes_pending_and_its_key_is_handed_over(
     assert await pro_keys(connection) == ["k"]
 
 
+@postgres_only
 @pytest.mark.parametrize("columns", ["", "key bytea", "key text, shard int not null"])
 async def test_a_job_of_pro_whose_key_cannot_be_handed_over_is_left_alone(
     driver: Driver, connection: AsyncConnection[Any], columns: str
 ) -> None:
     await connection.execute(f"create table river_job_sequence ({columns})".encode())
-    line = Line(driver, connection)
+    line = Line(driver, Make(connection))
     ids = [await job(connection, "discarded", metadata={"seq_key": "k"})]
     changes = await line.do(RETRY, *ids)
     assert changes.skipped == ((ids[0], SkipReason.SEQUENCE),)

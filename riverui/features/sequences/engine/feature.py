@@ -16,13 +16,13 @@ from riverui.features.sequences.engine.scheduler import SequenceScheduler
 from riverui.features.sequences.store import Claim, Claims, SequenceStore
 from riverui.features.workflows.domain.tasks import task_of
 from riverui.storage import tables
-from riverui.storage.interface import SQL, Executor
+from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import (
     InsertResult,
     unique_conflict,
 )
 from riverui.storage.interface.job_actions import JobChanges
-from riverui.storage.tables import installed, table_names
+from riverui.storage.tables import table_names
 
 _Placed = tuple[str, int]
 """A key and the id of a job."""
@@ -57,7 +57,7 @@ class Sequences(Feature):
         keys = [sequence_key_of(job.metadata) for job in batch.jobs]
         if not any(keys):
             return await do_inner(batch)
-        if not await installed(executor):
+        if not await SequenceStore.installed(executor):
             raise SchemaMissing(tables.message("Sequences need"))
         sequences = SequenceStore(executor)
         claims = await self._claim(sequences, {key for key in keys if key is not None})
@@ -107,13 +107,13 @@ class Sequences(Feature):
                 keys.add(key)
                 if state is JobState.COMPLETED:
                     over.append(end.job.id)
-        if keys and await installed(executor):
+        if keys and await SequenceStore.installed(executor):
             await SequenceStore(executor).sequence_advance(keys, over_ids=over)
         return rows
 
     async def takes_part(self, executor: Executor) -> bool:
         """Return whether the table of sequences exists."""
-        return await installed(executor)
+        return await SequenceStore.installed(executor)
 
     async def retry(self, executor: Executor, ids: Sequence[int], do_inner: JobInner) -> JobChanges:
         """Retry jobs; those of a sequence wait for their turn."""
@@ -133,8 +133,6 @@ class Sequences(Feature):
 
     def services(self, context: ServiceContext) -> Sequence[MaintenanceService]:
         """Return the service that moves on stuck sequences."""
-        if SQL not in context.driver.capabilities:
-            return []
         return [SequenceScheduler(context, self._interval)]
 
     async def _claim(self, sequences: SequenceStore, keys: set[str]) -> Claims:

@@ -7,7 +7,6 @@ from datetime import timedelta
 
 from riverui.engine.lead.maintenance.service import BatchSize, ServiceContext
 from riverui.features.sequences.store import SequenceStore
-from riverui.storage.tables import installed
 
 _MAX_ROUNDS = 10
 """Intervals without a round after which another client may have led; then all keys are read once,
@@ -56,7 +55,7 @@ class SequenceScheduler:
     async def run_once(self) -> int:
         """Do one round, and return how many keys were changed."""
         async with self._context.executor() as executor:
-            there = await installed(executor)
+            there = await SequenceStore.installed(executor)
         if not there:
             self._intervals = _REST_WITHOUT_TABLES
             return 0

@@ -1,0 +1,2 @@
+drop table riverui_sequence_job;
+drop table riverui_sequence;
