@@ -70,7 +70,6 @@ async def _report(
     from riverui.features.figures.reader.figure_reader import FigureReader
     from riverui.features.incidents.domain import baselines
     from riverui.features.incidents.store import IncidentStore
-    from riverui.storage.tables import installed
     from riverui.web.config import DashboardConfig
 
     figures = FigureReader(driver, DashboardConfig())
@@ -82,7 +81,7 @@ async def _report(
                 pass
         opened: Sequence[Incident] = ()
         async with driver.reading() as executor:
-            if await installed(executor):
+            if await IncidentStore.installed(executor):
                 opened = await IncidentStore(executor).incident_open_list()
         report = await health_report(
             driver,

@@ -25,7 +25,7 @@ from riverui.cli.serve.dashboard import ServedDashboard
 from riverui.cli.serve.server import address, configure, listen, open_connections
 from riverui.errors import DatabaseError, RiveruiError
 from riverui.storage.interface import Driver
-from riverui.storage.tables import MISSING, REMEDY, installed
+from riverui.storage.tables import MISSING, REMEDY, complete
 from riverui.web.auth.failures import SharedFailures
 
 log = logging.getLogger("riverui")
@@ -132,7 +132,7 @@ async def _check(driver: Driver) -> None:
         await open_connections(driver)
         with suppress(DatabaseError):
             async with driver.reading() as executor:
-                shared = await installed(executor)
+                shared = await complete(executor)
             if not shared:
                 log.warning(
                     "each worker keeps actions on all matching jobs to itself, and answers 404 for"

@@ -10,7 +10,6 @@ from riverui.errors import DatabaseError, QueryTimeout
 from riverui.features.heartbeats.store import ClientStore
 from riverui.storage.interface import Driver
 from riverui.storage.stores.periodic_runs import PeriodicRunStore
-from riverui.storage.tables import installed
 from riverui.web.http.context import Service
 from riverui.web.http.kept_reading import KeptReading
 
@@ -30,7 +29,7 @@ async def _schedules(driver: Driver) -> Mapping[str, str]:
     """Return the schedules reported by running clients; none if they cannot be read."""
     try:
         async with driver.reading() as executor:
-            if not await installed(executor):
+            if not await ClientStore.installed(executor):
                 return {}
             return await ClientStore(executor).client_schedule_list()
     except DatabaseError:
