@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import httpx2
@@ -14,7 +15,7 @@ from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobState
 from riverui.features.operations.runner import Operations
 from riverui.features.operations.store import Operation
-from riverui.storage.interface import SQL, Driver
+from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Count, JobFilter, JobOrder
 from riverui.web.search import query
 
@@ -22,14 +23,32 @@ RETRYABLE = JobFilter(states=(JobState.RETRYABLE,))
 
 
 class _WithoutTables:
-    """Another driver, on which nothing of riverui's own can be kept."""
+    """A driver whose executors do not see riverui's own tables."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self.capabilities = frozenset(driver.capabilities) - {SQL}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._driver, name)
+
+    @asynccontextmanager
+    async def reading(self, **given: Any) -> AsyncIterator[Any]:
+        async with self._driver.reading(**given) as executor:
+            yield _SeesNone(executor)
+
+
+class _SeesNone:
+    """An executor and its statements that does not see these tables."""
+
+    def __init__(self, executor: Any) -> None:
+        self._executor = executor
+        self.sql = self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._executor, name)
+
+    async def tables(self) -> frozenset[str]:
+        return frozenset()
 
 
 def without_tables(driver: Driver) -> Driver:

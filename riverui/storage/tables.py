@@ -44,7 +44,6 @@ _NOT_ON_SQLITE = frozenset(
     for name in (
         "limit",
         "producer",
-        "rate",
         "workflow",
         "workflow_edge",
         "workflow_signal",

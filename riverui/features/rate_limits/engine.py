@@ -26,9 +26,7 @@ from riverui.features.rate_limits.buckets import Purse, fetch_again_in
 from riverui.features.rate_limits.domain import RateLimit
 from riverui.features.rate_limits.store import BucketParams, RateStore, Take, Taken
 from riverui.storage import tables
-from riverui.storage.interface import SQL
 from riverui.storage.stores.candidates import Candidate
-from riverui.storage.tables import installed
 
 if TYPE_CHECKING:
     from riverui.engine.work.producer import Producer
@@ -102,12 +100,9 @@ class RateChooser(Chooser):
     async def start(self, row: QueueRow) -> None:
         """Raise ConfigError if the table of buckets is missing."""
         driver = self._work.client.driver
-        if SQL in driver.capabilities:
-            async with driver.autocommit() as executor:
-                if not await installed(executor):
-                    raise ConfigError(
-                        tables.message(f"rate_limit of queue {self._work.name!r} needs")
-                    )
+        async with driver.autocommit() as executor:
+            if not await RateStore.installed(executor):
+                raise ConfigError(tables.message(f"rate_limit of queue {self._work.name!r} needs"))
         self.learn(row)
 
     def learn(self, row: QueueRow) -> None:

@@ -15,9 +15,8 @@ from riverui.domain.queues import QueueRow
 from riverui.domain.time import duration
 from riverui.features.rate_limits.domain import RateLimit, number, read_terms
 from riverui.features.rate_limits.store import RateStore
-from riverui.storage.interface import SQL, Executor
+from riverui.storage.interface import Executor
 from riverui.storage.stores.candidates import CandidateStore
-from riverui.storage.tables import installed
 
 _FEWEST = 1e-6
 """Rounding error in tokens, as in a bucket."""
@@ -41,9 +40,9 @@ async def _read(executor: Executor, facts: JobFacts) -> RateHold | None:
     """Return the state of a job's bucket; None if its queue is not known to have a rate limit."""
     queue, job = facts.queue, facts.job
     found = read_terms(facts.terms.rate_limit or {})
-    if found is None or not isinstance(queue, QueueRow) or SQL not in executor.capabilities:
+    if found is None or not isinstance(queue, QueueRow):
         return None
-    if not await installed(executor):
+    if not await RateStore.installed(executor):
         return None
     configured, weighs = found
     limit = configured.overridden(queue.metadata.text)

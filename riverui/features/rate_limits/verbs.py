@@ -20,7 +20,6 @@ from riverui.features.rate_limits.domain import (
 )
 from riverui.features.rate_limits.store import RateStore
 from riverui.storage.interface import Driver, Executor
-from riverui.storage.tables import installed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +64,7 @@ async def read(
     reported = (row.terms[queue.name] for row in clients.rows if queue.name in row.terms)
     limits = {repr(found) for terms in reported if (found := read_terms(terms.rate_limit or {}))}
     buckets: Sequence[RateRow] = ()
-    if await installed(executor):
+    if await RateStore.installed(executor):
         buckets = await RateStore(executor).rate_list(queue.name, limit=limit)
     return QueueRates(
         configured=configured,

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import timedelta
-from math import ceil, log
+from hashlib import md5
+from math import ceil, exp, log
 from pathlib import Path
 from typing import Any, cast
 
@@ -69,7 +70,10 @@ class Connection:
         raw.create_aggregate("riverui_bins", 4, cast("Any", _Bins))
         raw.create_function("riverui_bytes", 1, _bytes, deterministic=True)
         raw.create_function("riverui_contains", 2, _contains, deterministic=True)
+        raw.create_function("riverui_decayed", 2, _decayed, deterministic=True)
+        raw.create_function("riverui_epoch", 1, _epoch, deterministic=True)
         raw.create_function("riverui_list", 1, _list, deterministic=True)
+        raw.create_function("riverui_md5", 1, _md5, deterministic=True)
         raw.create_function("riverui_newest", 3, _newest, deterministic=True)
         raw.create_function("riverui_seconds", 2, _seconds, deterministic=True)
 
@@ -256,6 +260,20 @@ def _after(at: str | None, seconds: float | None) -> str | None:
     with suppress(ValueError, OverflowError):
         return stamp(instant(at) + timedelta(seconds=seconds))
     return None
+
+
+def _decayed(number: float, times: float) -> float:
+    """Return what is left of a number that falls to a third each time."""
+    return number * exp(-min(max(times, 0.0), 100.0))
+
+
+def _epoch(at: str) -> float:
+    """Return a time as seconds since 1970."""
+    return instant(at).timestamp()
+
+
+def _md5(text: str) -> str:
+    return md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def _list(text: str) -> str:

@@ -35,3 +35,22 @@ and exists (
   select 1 from json_each(json_text(j.tags)) t
   where t.value in (select value from json_each(riverui_list(:value)))
 );
+
+-- name: job_get_available
+-- Takes chosen jobs. Usual values are not returned, as on Postgres.
+update river_job
+set state = 'running', attempt = min(attempt + 1, 32767), attempted_at = :now,
+  attempted_by = jsonb(
+    riverui_newest(/* attempted_by: */ attempted_by /* :attempted_by */, :client_id, :max_attempted_by)
+  )
+where id in (/* which: */ select 0 where :queue is null /* :which */) and state = 'available' and queue = :queue
+returning id, attempt, max_attempts, attempted_at as "attempted_at:time", created_at as "created_at:time",
+  scheduled_at as "scheduled_at:time", priority, json_text(args) as args,
+  json_text(attempted_by) as "attempted_by:texts", json_text(errors) as "errors:errors", kind,
+  json_text(metadata) as metadata, json_text(tags) as "tags:texts", unique_key, unique_states;
+
+-- part: job_claimed (job_get_available.which)
+select value from json_each(riverui_list(:ids));
+
+-- part: job_attempted_by (job_get_available.attempted_by)
+json_text(attempted_by);

@@ -59,8 +59,9 @@ class SqliteSql:
         self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
     ) -> Rows:
         """Return every row of one block, its slots filled and its parameters given."""
-        now = {"now": self._scope.clock()}
-        block_run, writes = ready(Fragment(block, {**now, **(values or {})}, **slots))
+        given = dict(values or {})
+        given["now"] = given.get("now") or self._scope.clock()
+        block_run, writes = ready(Fragment(block, given, **slots))
         return await self._scope.call(lambda: block_run(self._scope.connection), writes=writes)
 
     async def row(

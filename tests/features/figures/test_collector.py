@@ -20,7 +20,6 @@ from riverui.errors import QueryTimeout
 from riverui.features.figures.domain import ranges
 from riverui.features.figures.reader.figure_reader import FigureReader
 from riverui.storage.interface import Driver
-from riverui.testing import MemoryDatabase
 from tests.engine.conftest import until
 from tests.factory import attempt_error, job
 from tests.features.figures.conftest import Clock, Connection, Make, ago, ended, read_all
@@ -473,12 +472,6 @@ async def test_a_first_look_waits_a_second_at_most(make: Make) -> None:
             yield
 
     assert (await make(Stuck(), first_seconds=0.01).read(HOUR)).read_at is None
-
-
-async def test_a_driver_without_sql_is_reported(make: Make) -> None:
-    figures = make(MemoryDatabase())
-    await figures.collector.tick()
-    assert (await figures.known(HOUR)).trouble
 
 
 async def test_charts_may_be_switched_off(make: Make) -> None:

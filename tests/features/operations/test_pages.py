@@ -27,7 +27,7 @@ from riverui.web.http.context import AppOptions
 from riverui.web.limits import DashboardLimits
 from tests.factory import job
 from tests.features.operations.conftest import QUICK
-from tests.operations import ended, idle, reach, start, without_tables
+from tests.operations import ended, idle, reach, start
 from tests.web.html import parse
 from tests.web.stand_ins import browser
 
@@ -225,5 +225,3 @@ async def test_an_unknown_one_and_the_way_to_share_them(
             await others[-1].ping()
         for other in others:
             await other.close()
-    async with board(without_tables(driver)) as app, browser(app) as client:
-        assert "migrate-up" not in (await client.get("/operations")).text

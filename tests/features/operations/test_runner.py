@@ -172,11 +172,14 @@ class Faulty:
         writes: Sequence[Exception | None] = (),
     ):
         self._driver = driver
-        self.capabilities = without_tables(driver).capabilities
+        self.capabilities = driver.capabilities
         self.reads = list(reads)
         self.writes = list(writes)
 
     def reading(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Executor]:
+        if timeout is None:
+            # Looks for riverui's tables.
+            return without_tables(self._driver).reading()
         return self._lend(self.reads, self._driver.reading(timeout=timeout))
 
     def transaction(

@@ -11,7 +11,10 @@ from psycopg.rows import DictRow
 
 from riverui.features.rate_limits.buckets import SPARE
 from riverui.features.rate_limits.store import BucketParams, RateStore, Take
-from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.interface import Driver
+from tests.features.both import database, driver, driver_url, file, postgres_only
+
+__all__ = ["database", "driver", "driver_url", "file"]
 
 SLOW = BucketParams(queue="default", limit=0.01, per=timedelta(seconds=1), burst=10.0)
 """A token in 100 seconds: none comes while a test runs."""
@@ -20,12 +23,12 @@ SLOW = BucketParams(queue="default", limit=0.01, per=timedelta(seconds=1), burst
 pytestmark = pytest.mark.usefixtures("own_tables")
 
 
-async def take(driver: PostgresDriver, tokens: float, key: str = "", *, unit: float = 1.0) -> float:
+async def take(driver: Driver, tokens: float, key: str = "", *, unit: float = 1.0) -> float:
     async with driver.autocommit() as db:
         return (await RateStore(db).rate_take(SLOW, [Take(key, tokens, unit)]))[key].tokens
 
 
-async def test_a_bucket_is_full_at_first_and_empties(driver: PostgresDriver) -> None:
+async def test_a_bucket_is_full_at_first_and_empties(driver: Driver) -> None:
     async with driver.autocommit() as db:
         odd = "é\\\"'{}"
         taken = await RateStore(db).rate_take(
@@ -47,7 +50,7 @@ async def test_a_bucket_is_full_at_first_and_empties(driver: PostgresDriver) -> 
     assert 0.9 < rows[0].pace <= 1
 
 
-async def test_only_whole_units_are_given(driver: PostgresDriver) -> None:
+async def test_only_whole_units_are_given(driver: Driver) -> None:
     assert await take(driver, 12, unit=4) == 8
     assert await take(driver, 5, unit=5) == 0
     assert await take(driver, 2, unit=0.25) == 2
@@ -56,7 +59,7 @@ async def test_only_whole_units_are_given(driver: PostgresDriver) -> None:
 
 
 async def test_a_unit_larger_than_the_bucket_is_given_when_it_is_full(
-    driver: PostgresDriver,
+    driver: Driver,
 ) -> None:
     assert await take(driver, 25, unit=25) == 25
     assert await take(driver, 25, unit=25) == 0
@@ -69,7 +72,7 @@ async def test_a_unit_larger_than_the_bucket_is_given_when_it_is_full(
 
 
 async def test_what_is_given_back_can_be_taken_again_and_no_more_than_a_full_bucket(
-    driver: PostgresDriver,
+    driver: Driver,
 ) -> None:
     assert await take(driver, 9) == 9
     async with driver.autocommit() as db:
@@ -80,8 +83,9 @@ async def test_what_is_given_back_can_be_taken_again_and_no_more_than_a_full_buc
     assert await take(driver, 1_000) == 10
 
 
+@postgres_only
 async def test_tokens_come_in_by_the_clock(
-    driver: PostgresDriver, connection: AsyncConnection[DictRow]
+    driver: Driver, connection: AsyncConnection[DictRow]
 ) -> None:
     assert await take(driver, 10) == 10
     await connection.execute(b"update riverui_rate set full_at = full_at - interval '251 seconds'")
@@ -90,7 +94,7 @@ async def test_tokens_come_in_by_the_clock(
     assert await take(driver, 100) == 10
 
 
-async def test_a_changed_limit_keeps_the_tokens(driver: PostgresDriver) -> None:
+async def test_a_changed_limit_keeps_the_tokens(driver: Driver) -> None:
     assert await take(driver, 4) == 4
     other = BucketParams(queue="default", limit=1, per=timedelta(hours=1), burst=100.0)
     async with driver.autocommit() as db:
@@ -103,7 +107,7 @@ async def test_a_changed_limit_keeps_the_tokens(driver: PostgresDriver) -> None:
         assert taken.full_in == pytest.approx(2 * 3.6, rel=0.3)
 
 
-async def test_concurrent_takes_never_exceed_the_bucket(driver: PostgresDriver) -> None:
+async def test_concurrent_takes_never_exceed_the_bucket(driver: Driver) -> None:
     keys = [f"k{number}" for number in range(12)]
 
     async def taken(some: list[str]) -> float:
@@ -126,8 +130,9 @@ async def test_concurrent_takes_never_exceed_the_bucket(driver: PostgresDriver) 
     assert all(-0.01 <= row.tokens <= SPARE + 0.1 for row in rows)
 
 
+@postgres_only
 async def test_unused_full_buckets_are_deleted(
-    driver: PostgresDriver, connection: AsyncConnection[DictRow]
+    driver: Driver, connection: AsyncConnection[DictRow]
 ) -> None:
     for queue in "ab":
         async with driver.autocommit() as db:
@@ -151,8 +156,9 @@ async def test_unused_full_buckets_are_deleted(
     assert [(row.queue, row.key) for row in left] == [("a", "2"), ("b", "2")]
 
 
+@postgres_only
 async def test_tiny_numbers_in_a_row_do_not_underflow(
-    driver: PostgresDriver, connection: AsyncConnection[DictRow]
+    driver: Driver, connection: AsyncConnection[DictRow]
 ) -> None:
     await take(driver, 10)
     await connection.execute(

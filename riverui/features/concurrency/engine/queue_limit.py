@@ -21,7 +21,7 @@ from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.service import keep_running
 from riverui.engine.waiting import within
 from riverui.engine.work.candidate_fetch import WINDOW, Chooser, FetchedAtOnce
-from riverui.errors import ConfigError, RiveruiError, SchemaMissing
+from riverui.errors import ConfigError, NotSupported, RiveruiError, SchemaMissing
 from riverui.features.concurrency.domain import ConcurrencyConfig, override_of
 from riverui.features.concurrency.engine.lease_keeper import LeaseKeeper
 from riverui.features.concurrency.store import LimitedFetchParams, LimitStore
@@ -92,8 +92,12 @@ class QueueLimit(Chooser):
         return self._keeper.sure
 
     async def start(self, row: QueueRow) -> None:
-        """Read the limits. Raise SchemaMissing for global limits without their table."""
+        """Read the limits. Raise NotSupported or SchemaMissing for global limits that the database
+        cannot keep, or has no table for.
+        """
         if self._configured.global_limit:
+            if not LimitStore.supported(self._work.client.driver):
+                raise NotSupported(f"Queue {self._work.name} has a global limit: {SQL.missing}")
             async with self._work.client.driver.autocommit() as executor:
                 if not await installed(executor):
                     raise SchemaMissing(
