@@ -42,8 +42,6 @@ OWN_TABLES = frozenset(
 _NOT_ON_SQLITE = frozenset(
     f"riverui_{name}"
     for name in (
-        "limit",
-        "producer",
         "workflow",
         "workflow_edge",
         "workflow_signal",

@@ -36,6 +36,11 @@ class SqliteMake:
         values = [_value(name, value) for name, value in row.items()]
         return int(self._connection.execute(statement, values)[0][0])
 
+    async def rows(self, query: str) -> list[dict[str, Any]]:
+        """Return the rows of a query."""
+        rows, names = self._connection.described(query, {})
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
     async def states(self) -> dict[int, str]:
         """Return the state of each job, by id."""
         return dict(self._connection.execute("select id, state from river_job order by id"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from riverui.domain.explain.facts import Overtaking
+from riverui.domain.explain.facts import JobHolder, Overtaking
+from riverui.domain.partitions import Partition
 from riverui.domain.time import FIRST, LAST
 from riverui.storage.interface import Driver
 from riverui.storage.sqlite.values import to_milliseconds
@@ -114,3 +115,26 @@ async def test_odd_rows_are_read(driver: Driver, make: Make | SqliteMake) -> Non
                 "\u202e'; --", priority=1, scheduled_at=LAST, id=1
             )
         ).before == 0
+
+
+async def test_whose_turn_it_is_by_keys(driver: Driver, make: Make | SqliteMake) -> None:
+    by, at = Partition(by_args=("to",)), ago(minutes=5)
+    for n, to in enumerate("aabbbc"):
+        due = at + timedelta(seconds=n)
+        ids = [await make.job("available", args={"to": to}, scheduled_at=due)]
+    mine = await make.job("available", args={"to": "b"}, scheduled_at=at, priority=2)
+    holder = await make.job("running", args={"to": "b"}, attempted_by=["x", "y"])
+    await make.job("running", args={"to": "a"})
+    async with driver.reading() as db:
+        store = ExplanationStore(db)
+        line = await store.job_share_get(
+            "default", by, priority=2, scheduled_at=at, id=mine, window=100, keys=2
+        )
+        held = await store.job_holder_list("default", by, '{"to": "b"}')
+        whole = await store.job_share_get(
+            "default", Partition(), priority=1, scheduled_at=at + timedelta(hours=1), id=ids[0]
+        )
+    assert (line.job_key, line.before, line.reached) == ('{"to": "b"}', 3, True)
+    assert (line.keys, line.others, line.looked_at) == (2, {'{"to": "a"}': 2}, 7)
+    assert held == [JobHolder(holder, "y")]
+    assert (whole.job_key, whole.before, whole.keys) == ("", 6, 0)

@@ -17,7 +17,7 @@ from riverui.domain.text import counted
 from riverui.features.concurrency import verbs as concurrency
 from riverui.features.concurrency.domain import ConcurrencyConfig
 from riverui.features.concurrency.store import LimitStore
-from riverui.storage.interface import SQL, Executor
+from riverui.storage.interface import Executor
 from riverui.storage.stores.candidates import CandidateStore
 from riverui.storage.stores.explanations import ExplanationStore
 
@@ -44,7 +44,7 @@ class LimitHold(Struct, frozen=True, kw_only=True):
 async def _read(executor: Executor, facts: JobFacts) -> LimitHold | None:
     """Return the limits and their use for a job; None if there are none."""
     queue, now = facts.queue, facts.now
-    if not isinstance(queue, QueueRow) or SQL not in executor.capabilities:
+    if not isinstance(queue, QueueRow):
         return None
     found = await concurrency.read(executor, queue, now=now, limit=1)
     limits = found.effective

@@ -15,7 +15,7 @@ from riverui.errors import ConfigError
 from riverui.features.concurrency.domain import METADATA_KEY, ConcurrencyConfig, override_of
 from riverui.features.concurrency.store import LimitedProducer, LimitRow, LimitStore
 from riverui.storage.interface import Driver, Executor
-from riverui.storage.tables import MISSING, installed
+from riverui.storage.tables import MISSING
 
 _MAX_PRODUCERS = 500
 """Clients of one queue that are read: more than work any."""
@@ -85,7 +85,7 @@ async def read(
 
 async def lacks(executor: Executor) -> str:
     """Return the migration that global limits need, as part of a sentence; empty if it is there."""
-    return "" if await installed(executor) else MISSING
+    return "" if await LimitStore.installed(executor) else MISSING
 
 
 async def set_override(

@@ -14,7 +14,7 @@ from riverui.domain.jobs import JobState
 from riverui.domain.partitions import Partition
 from riverui.domain.text import counted
 from riverui.features.fair_shares.domain import FairShare, read_terms
-from riverui.storage.interface import SQL, Executor
+from riverui.storage.interface import Executor
 from riverui.storage.stores.candidates import CandidateStore
 from riverui.storage.stores.explanations import ExplanationStore
 
@@ -48,7 +48,7 @@ async def _read(executor: Executor, facts: JobFacts) -> ShareHold | None:
     shares.
     """
     job, found = facts.job, read_terms(facts.terms.fair_share or {})
-    if found is None or SQL not in executor.capabilities:
+    if found is None:
         return None
     share, known = found
     line = await ExplanationStore(executor).job_share_get(

@@ -169,7 +169,7 @@ class MemoryDatabase(SqliteDriver):
     It is a SQLite database: a Client, a SyncClient or a dashboard takes it in place of a URL, and
     several may share it. Jobs, queues and the leader behave as they do on Postgres, but one
     transaction writes at a time. `transaction()` begins one, `sync_transaction()` one for a
-    SyncClient. Workflows and global limits need Postgres.
+    SyncClient. Workflows need Postgres.
     """
 
     def __init__(

@@ -106,3 +106,44 @@ select
 -- name: job_lock_get
 -- Only the whole file is locked.
 select 0 as "transaction", null as pid, null as client, null as state, null as since from river_job where id = :id;
+
+-- name: job_holder_list
+-- Running jobs are few; the keys of those beyond the cap are not read.
+select id, client
+from (
+  select id, substr(last_client(attempted_by), 1, 100) as client, /* key: */ '' /* :key */ as key
+  from river_job
+  where state = 'running' and queue = :queue
+  order by priority
+  limit :cap
+)
+where key = :held
+limit :limit;
+
+-- name: job_share_get
+-- The waiting jobs that a client reads, by their keys; the job's own key first.
+with own as materialized (
+  select /* key: */ '' /* :key */ as key from river_job where id = :id
+),
+waiting as materialized (
+  select id, priority, scheduled_at, /* key: */ '' /* :key */ as key
+  from river_job
+  where state = 'available' and queue = :queue and scheduled_at <= :now
+  order by priority, scheduled_at, id
+  limit :window
+),
+by_key as materialized (
+  select key, count(*) as jobs, max(id = :id) as reached,
+    sum((priority, scheduled_at, id) < (:priority, :scheduled_at, :id)) as before
+  from waiting
+  group by key
+)
+select (select key from own) as own, (select count(*) from by_key) as keys,
+  (select coalesce(sum(jobs), 0) from by_key) as looked_at, k.key, k.jobs, k.reached, k.before
+from (select 1)
+left join (
+  select key, jobs, reached, before
+  from by_key
+  order by key = (select key from own) desc, jobs desc, key
+  limit :keys
+) k on true;

@@ -8,20 +8,31 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from psycopg import AsyncConnection
 
 from riverui.domain.partitions import Partition
 from riverui.features.concurrency.store import LeaseParams, LimitStore
 from riverui.features.heartbeats.store import ClientLife, ClientParams, ClientStatus, ClientStore
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
-from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.stores.candidates import CandidateStore
 from tests.drivers import connect
 from tests.factory import Make
+from tests.features.both import (
+    SqliteMake,
+    database,
+    driver,
+    driver_url,
+    file,
+    make,
+    postgres_only,
+)
+
+__all__ = ["database", "driver", "driver_url", "file", "make"]
 
 
 @pytest.fixture
-async def lender(driver: PostgresDriver, make: Make, own_tables: None) -> Lender:
+async def lender(driver: Driver, make: Make | SqliteMake) -> Lender:
     """Return a database with the tables, and ways to borrow there."""
     return Lender(driver, make)
 
@@ -29,24 +40,25 @@ async def lender(driver: PostgresDriver, make: Make, own_tables: None) -> Lender
 class Lender:
     """Lends slots of the queue `default`."""
 
-    def __init__(self, driver: PostgresDriver, make: Make) -> None:
+    def __init__(self, driver: Driver, make: Make | SqliteMake) -> None:
         self.driver = driver
         self.make = make
 
     async def life(self, name: str, *, age: timedelta = timedelta(0)) -> ClientLife:
         """Register a client."""
-        (row,) = await self.make.rows(
-            "insert into riverui_client (id, heartbeat_interval, registered_at) values"
-            f" ('{name}', '20 s', clock_timestamp() - interval '{age.total_seconds()} s')"
-            " returning id, registered_at"
+        life = await register(self.driver, name)
+        at = life.registered_at - age
+        await self.make.execute(
+            "update riverui_client set registered_at = %s where id = %s and registered_at = %s",
+            [at, name, life.registered_at],
         )
-        return ClientLife(**row)
+        return ClientLife(id=name, registered_at=at)
 
     async def die(self, life: ClientLife) -> None:
         """Declare a client dead."""
-        await self.make.connection.execute(
-            "update riverui_client set declared_dead_at = clock_timestamp() where id = %s",
-            [life.id],
+        await self.make.execute(
+            "update riverui_client set declared_dead_at = %s where id = %s",
+            [datetime.now(UTC), life.id],
         )
 
     async def lease(
@@ -65,7 +77,7 @@ class Lender:
         """Return the slots taken by key; the sum and its parts are held to be the same."""
         rows = await self.make.rows("select * from riverui_limit order by key")
         for row in rows:
-            assert sum(row["leases"].values()) == row["taken"]
+            assert sum(_object(row["leases"]).values()) == row["taken"]
         return {row["key"]: row["taken"] for row in rows}
 
 
@@ -131,24 +143,25 @@ async def test_slots_of_who_is_not_known_any_more_come_back_in_time(lender: Lend
     living = await lender.life("living", age=timedelta(days=1))
     for life in (new, old, living):
         assert await lender.lease(life, {"": 1}) == {"": 1}
-    await lender.make.connection.execute("delete from riverui_client where id in ('new', 'old')")
+    await lender.make.execute("delete from riverui_client where id in ('new', 'old')")
     assert await lender.free_dead() == ["default"]
     (row,) = await lender.make.rows("select leases from riverui_limit")
-    assert {holder.split("@")[0] for holder in row["leases"]} == {"new", "living"}
+    assert {holder.split("@")[0] for holder in _object(row["leases"])} == {"new", "living"}
 
 
-async def test_workers_are_notified_of_wanted_slots(lender: Lender) -> None:
+@postgres_only
+async def test_workers_are_notified_of_wanted_slots(
+    lender: Lender, make: Make, connection: AsyncConnection[Any]
+) -> None:
     a, b = await lender.life("a"), await lender.life("b")
     heard: list[str] = []
-    async with await lender.make.connection.connect(
-        lender.make.connection.info.dsn, autocommit=True
-    ) as connection:
-        await connection.execute('listen "public.river_insert"')
+    async with await connection.connect(connection.info.dsn, autocommit=True) as listening:
+        await listening.execute('listen "public.river_insert"')
 
         async def hear() -> list[str]:
             # What was sent before comes first.
-            await lender.make.notify("river_insert", "end")
-            async for notification in connection.notifies():
+            await make.notify("river_insert", "end")
+            async for notification in listening.notifies():
                 if notification.payload == "end":
                     break
                 heard.append(notification.payload)
@@ -231,6 +244,12 @@ async def test_keys_of_jobs(lender: Lender) -> None:
             [one, two, two + 1], Partition(by_args=("n",))
         )
     assert keys == {one: '{"n": 1}', two: '{"n": null}'}
+
+
+def _object(leases: Any) -> dict[str, int]:
+    """Return what SQLite has as text."""
+    found: dict[str, int] = json.loads(leases) if isinstance(leases, str) else leases
+    return found
 
 
 async def test_in_a_schema_of_its_own(schema_database_url: str) -> None:

@@ -8,7 +8,6 @@ from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.pilot import Feature
 from riverui.engine.work.candidate_fetch import Chooser
 from riverui.features.concurrency.engine.queue_limit import QueueLimit
-from riverui.storage.interface import SQL
 
 if TYPE_CHECKING:
     from riverui.engine.work.producer import Producer
@@ -25,9 +24,6 @@ class ConcurrencyLimits(Feature):
 
     def chooser(self, work: Producer) -> Chooser | None:
         """Return the chooser that enforces a queue's limits, including limits set later."""
-        driver = work.client.driver
-        if work.config.concurrency is None and SQL not in driver.capabilities:
-            return None
         if self._connection is None:
             self._connection = work.client.connection()
         self._queues += 1

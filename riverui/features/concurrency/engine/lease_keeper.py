@@ -25,7 +25,7 @@ from riverui.features.concurrency.domain import ConcurrencyConfig
 from riverui.features.concurrency.engine.slots import Slots
 from riverui.features.concurrency.store import LeaseParams, LimitStore
 from riverui.features.heartbeats.store import ClientLife
-from riverui.storage.interface import SQL, Executor
+from riverui.storage.interface import Executor
 from riverui.storage.stores.candidates import CandidateStore
 from riverui.storage.tables import MISSING, REMEDY, installed
 
@@ -237,8 +237,6 @@ class LeaseKeeper:
     async def _report(self) -> None:
         """Write how this client works the queue, if the table exists."""
         client, name = self._work.client, self._work.name
-        if SQL not in client.driver.capabilities:
-            return
         running = dict(self.slots.used.most_common(_MAX_KEYS))
 
         async def write(executor: Executor) -> None:

@@ -12,7 +12,6 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from riverui.domain.jobs import JobRow
@@ -21,14 +20,14 @@ from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.service import keep_running
 from riverui.engine.waiting import within
 from riverui.engine.work.candidate_fetch import WINDOW, Chooser, FetchedAtOnce
-from riverui.errors import ConfigError, NotSupported, RiveruiError, SchemaMissing
+from riverui.errors import ConfigError, RiveruiError, SchemaMissing
 from riverui.features.concurrency.domain import ConcurrencyConfig, override_of
 from riverui.features.concurrency.engine.lease_keeper import LeaseKeeper
 from riverui.features.concurrency.store import LimitedFetchParams, LimitStore
 from riverui.storage.interface import SQL, Executor
 from riverui.storage.interface.engine_params import JobFetchParams
 from riverui.storage.stores.candidates import Candidate
-from riverui.storage.tables import MISSING, REMEDY, installed
+from riverui.storage.tables import MISSING, REMEDY
 
 if TYPE_CHECKING:
     from riverui.engine.work.producer import Producer
@@ -92,14 +91,10 @@ class QueueLimit(Chooser):
         return self._keeper.sure
 
     async def start(self, row: QueueRow) -> None:
-        """Read the limits. Raise NotSupported or SchemaMissing for global limits that the database
-        cannot keep, or has no table for.
-        """
+        """Read the limits. Raise SchemaMissing for global limits without their table."""
         if self._configured.global_limit:
-            if not LimitStore.supported(self._work.client.driver):
-                raise NotSupported(f"Queue {self._work.name} has a global limit: {SQL.missing}")
             async with self._work.client.driver.autocommit() as executor:
-                if not await installed(executor):
+                if not await LimitStore.installed(executor):
                     raise SchemaMissing(
                         f"Queue {self._work.name} has a global limit, which needs"
                         f" {MISSING}: run {REMEDY}"
@@ -275,14 +270,14 @@ class QueueLimit(Chooser):
     def _set(self, limits: ConcurrencyConfig) -> None:
         if limits == self._keeper.limits:
             return
-        if limits.global_limit and SQL not in self._work.client.driver.capabilities:
-            limits = replace(limits, global_limit=0)
         self._logger.info("queue %s: %s", self._work.name, _words(limits))
         self._keeper.keep_to(limits)
         self.partition = limits.partition
         self.blind = limits.partition.whole
         self.active = limits.limits
-        self.at_once = bool(limits.global_limit) and not limits.partition.whole
+        # SQLite's statements are short, and wait for no network.
+        one_statement = SQL in self._work.client.driver.capabilities
+        self.at_once = bool(limits.global_limit) and not limits.partition.whole and one_statement
         if self.active and self._task is None:
             self._task = asyncio.create_task(
                 keep_running(f"limits of queue {self._work.name}", self._keeper.run, self._logger),

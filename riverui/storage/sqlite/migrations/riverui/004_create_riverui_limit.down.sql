@@ -1,0 +1,2 @@
+drop table riverui_limit;
+drop table riverui_producer;
