@@ -130,7 +130,7 @@ async def test_full_keys_are_skipped(fetcher: Fetcher) -> None:
 async def test_who_is_dead_takes_nothing(fetcher: Fetcher) -> None:
     a = await fetcher.life("a")
     await fetcher.jobs(1)
-    await fetcher.make.connection.execute("update riverui_client set declared_dead_at = now()")
+    await fetcher.die(a)
     assert await fetcher.fetch(a) is None
     assert await fetcher.taken() == {}
     assert await fetcher.make.rows("select 1 from river_job where state = 'available'")
