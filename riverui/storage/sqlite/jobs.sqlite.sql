@@ -39,7 +39,7 @@ and exists (
 -- name: job_get_available
 -- Takes chosen jobs. Usual values are not returned, as on Postgres.
 update river_job
-set state = 'running', attempt = min(attempt + 1, 32767), attempted_at = :now,
+set state = 'running', attempt = attempt + 1, attempted_at = :now,
   attempted_by = jsonb(
     riverui_newest(/* attempted_by: */ attempted_by /* :attempted_by */, :client_id, :max_attempted_by)
   )
