@@ -402,10 +402,7 @@ def test_a_broken_row_does_not_stall_its_queue(files: FilePair) -> None:
     behind = files.go.insert("behind them")
     files.ours.start(max_workers=1, retry_delay_ms=60_000)
     assert files.ours.reaches(behind["id"])["state"] == "completed"
-    states = {}
     for column, job_id in broken.items():
-        sql = f"select state, cast({column} as text) as text from river_job where id = %s"
-        (row,) = files.execute(sql, job_id)
-        states[column] = row["state"]
-        assert row["text"] == "not json"
-    assert states == {**dict.fromkeys(columns, "completed"), "args": "retryable"}
+        files.ours.reaches(job_id, "retryable" if column == "args" else "completed")
+        sql = f"select cast({column} as text) from river_job where id = %s"
+        assert files.value(sql, job_id) == "not json"
