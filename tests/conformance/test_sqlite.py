@@ -402,7 +402,10 @@ def test_a_broken_row_does_not_stall_its_queue(files: FilePair) -> None:
     behind = files.go.insert("behind them")
     files.ours.start(max_workers=1, retry_delay_ms=60_000)
     assert files.ours.reaches(behind["id"])["state"] == "completed"
+    state = "select state from river_job where id = %s"
     for column, job_id in broken.items():
-        files.ours.reaches(job_id, "retryable" if column == "args" else "completed")
+        # The adapter itself cannot read these jobs.
+        wanted = "retryable" if column == "args" else "completed"
+        until(lambda: files.value(state, job_id) == wanted, f"{wanted}: {column}")  # noqa: B023
         sql = f"select cast({column} as text) from river_job where id = %s"
         assert files.value(sql, job_id) == "not json"
