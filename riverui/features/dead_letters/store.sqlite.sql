@@ -67,7 +67,7 @@ and true;
 select id
 from riverui_dead_job
 where died_at = :died_at and reason = 'deleted'
-  and coalesce(json_text(metadata) ->> '$."riverui:deleted_by"', '') = :user
+  and coalesce(valid_json(metadata) ->> '$."riverui:deleted_by"', '') = :user
 order by id
 limit :limit;
 
@@ -82,12 +82,14 @@ insert into river_job (
 )
 select d.id, d.args, d.attempt, d.attempted_at, d.attempted_by, d.created_at, d.errors,
   iif(d.waits and d.in_line, :now, d.finalized_at), d.kind, d.max_attempts,
-  jsonb(json_remove(json_text(d.metadata), '$."riverui:deleted_by"')), d.priority, d.queue, d.scheduled_at,
+  iif(
+    json_valid(json_text(d.metadata)), jsonb(json_remove(json_text(d.metadata), '$."riverui:deleted_by"')), d.metadata
+  ), d.priority, d.queue, d.scheduled_at,
   iif(d.waits and d.in_line, 'discarded', d.state), d.tags, d.unique_key, d.unique_states
 from (
   select *, state in ('available', 'pending', 'retryable', 'scheduled') as waits,
-    json_text(metadata) ->> '$.seq_key' is not null as in_line,
-    json_text(metadata) ->> '$.workflow_id' is not null as is_task
+    valid_json(metadata) ->> '$.seq_key' is not null as in_line,
+    valid_json(metadata) ->> '$.workflow_id' is not null as is_task
   from riverui_dead_job
   where id in (select value from json_each(:ids)) and reason = 'deleted' and state not like '!%'
 ) d
@@ -111,8 +113,8 @@ select a.value as id,
 from json_each(:ids) a
 left join (
   select id, state, state in ('available', 'pending', 'retryable', 'scheduled') as waits,
-    json_text(metadata) ->> '$.seq_key' is not null as in_line,
-    json_text(metadata) ->> '$.workflow_id' is not null as is_task
+    valid_json(metadata) ->> '$.seq_key' is not null as in_line,
+    valid_json(metadata) ->> '$.workflow_id' is not null as is_task
   from riverui_dead_job
   where reason = 'deleted'
 ) d on d.id = a.value
@@ -145,7 +147,7 @@ listed as materialized (
 select l.matched as "matched:bool", j.died_at as "died_at:time", j.reason,
   iif(
     j.reason = 'deleted' and length(j.metadata) <= 20000,
-    substr(json_text(j.metadata) ->> '$."riverui:deleted_by"', 1, 200), null
+    substr(valid_json(j.metadata) ->> '$."riverui:deleted_by"', 1, 200), null
   ) as deleted_by, /* columns: */ j.id /* :columns */
 from listed l
 join riverui_dead_job j on j.id = l.id
@@ -227,7 +229,7 @@ where j.id = :id;
 
 -- name: dead_job_death
 select died_at as "died_at:time", reason,
-  iif(reason = 'deleted', substr(json_text(metadata) ->> '$."riverui:deleted_by"', 1, 200), null) as deleted_by
+  iif(reason = 'deleted', substr(valid_json(metadata) ->> '$."riverui:deleted_by"', 1, 200), null) as deleted_by
 from riverui_dead_job
 where id = :id;
 
@@ -236,14 +238,14 @@ select case :field
     when 'args' then json_text(d.args)
     when 'errors' then coalesce(json_text(d.errors), '[]')
     when 'metadata' then json_text(d.metadata)
-    when 'output' then json_text(d.metadata) -> '$.output'
+    when 'output' then valid_json(d.metadata) -> '$.output'
     when 'job' then json_object(
-      'id', d.id, 'args', json(json_text(d.args)), 'attempt', d.attempt, 'attempted_at', d.attempted_at,
-      'attempted_by', json(json_text(d.attempted_by)), 'created_at', d.created_at, 'died_at', d.died_at,
-      'errors', json(json_text(d.errors)), 'finalized_at', d.finalized_at, 'kind', d.kind,
-      'max_attempts', d.max_attempts, 'metadata', json(json_text(d.metadata)), 'priority', d.priority,
+      'id', d.id, 'args', json(valid_json(d.args)), 'attempt', d.attempt, 'attempted_at', d.attempted_at,
+      'attempted_by', json(valid_json(d.attempted_by)), 'created_at', d.created_at, 'died_at', d.died_at,
+      'errors', json(valid_json(d.errors)), 'finalized_at', d.finalized_at, 'kind', d.kind,
+      'max_attempts', d.max_attempts, 'metadata', json(valid_json(d.metadata)), 'priority', d.priority,
       'queue', d.queue, 'reason', d.reason, 'scheduled_at', d.scheduled_at, 'state', d.state,
-      'tags', json(json_text(d.tags)), 'unique_key', iif(d.unique_key is null, null, lower(hex(d.unique_key))),
+      'tags', json(valid_json(d.tags)), 'unique_key', iif(d.unique_key is null, null, lower(hex(d.unique_key))),
       'unique_states', d.unique_states
     )
   end as text, d.died_at as version
@@ -261,7 +263,9 @@ insert into river_job (
   tags, unique_key, unique_states
 )
 select id, args, 0, created_at, coalesce(finalized_at, :now), kind, max_attempts,
-  jsonb(json_remove(json_text(metadata), '$."riverui:deleted_by"')), priority, queue, scheduled_at, 'discarded', tags,
+  iif(
+    json_valid(json_text(metadata)), jsonb(json_remove(json_text(metadata), '$."riverui:deleted_by"')), metadata
+  ), priority, queue, scheduled_at, 'discarded', tags,
   unique_key, unique_states
 from riverui_dead_job
 where id in (select value from json_each(:ids)) and state not like '!%'

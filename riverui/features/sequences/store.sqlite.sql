@@ -38,10 +38,10 @@ set next_id = null,
         select case
             when j.state = 'completed' then 'over'
             when j.state = 'cancelled' then iif(
-              json_text(j.metadata) -> '$."riverui:sequence".continue_on_cancelled' = 'true', 'over', 'halted'
+              valid_json(j.metadata) -> '$."riverui:sequence".continue_on_cancelled' = 'true', 'over', 'halted'
             )
             when j.state = 'discarded' then iif(
-              json_text(j.metadata) -> '$."riverui:sequence".continue_on_discarded' = 'true', 'over', 'halted'
+              valid_json(j.metadata) -> '$."riverui:sequence".continue_on_discarded' = 'true', 'over', 'halted'
             )
             when j.state = 'pending' then 'waits'
             else 'active'
@@ -66,9 +66,9 @@ set next_id = (
   where case j.state
       when 'completed' then false
       when 'cancelled'
-        then json_text(j.metadata) -> '$."riverui:sequence".continue_on_cancelled' is not 'true'
+        then valid_json(j.metadata) -> '$."riverui:sequence".continue_on_cancelled' is not 'true'
       when 'discarded'
-        then json_text(j.metadata) -> '$."riverui:sequence".continue_on_discarded' is not 'true'
+        then valid_json(j.metadata) -> '$."riverui:sequence".continue_on_discarded' is not 'true'
       else true
     end
 )
@@ -121,12 +121,12 @@ where s.seq_key in (select value from json_each(riverui_list(:keys)))
   and (s.stands in ('over', 'waits') or (s.stands = 'halted') <> (s.halted_at is not null));
 
 -- name: sequence_key_get_many
-select j.id, json_text(j.metadata) ->> 'seq_key' as seq_key,
-  json_type(json_text(j.metadata), '$."riverui:sequence"') is not null
-    and json_type(json_text(j.metadata), '$.seq_key') = 'text'
-    and length(json_text(j.metadata) ->> 'seq_key') between 1 and 200 as "ours:bool"
+select j.id, valid_json(j.metadata) ->> 'seq_key' as seq_key,
+  json_type(valid_json(j.metadata), '$."riverui:sequence"') is not null
+    and json_type(valid_json(j.metadata), '$.seq_key') = 'text'
+    and length(valid_json(j.metadata) ->> 'seq_key') between 1 and 200 as "ours:bool"
 from river_job j
-where j.id in (select value from json_each(:ids)) and json_type(json_text(j.metadata), '$.seq_key') is not null;
+where j.id in (select value from json_each(:ids)) and json_type(valid_json(j.metadata), '$.seq_key') is not null;
 
 -- name: sequence_make
 insert into riverui_sequence (seq_key)
@@ -160,7 +160,7 @@ select value from json_each(riverui_list(:keys)) where false;
 with line as materialized (
   select w.job_id
   from river_job j
-  cross join riverui_sequence_job w on w.seq_key = json_text(j.metadata) ->> 'seq_key'
+  cross join riverui_sequence_job w on w.seq_key = valid_json(j.metadata) ->> 'seq_key'
   where j.id = :id
 ),
 near as materialized (
@@ -191,10 +191,10 @@ select s.seq_key, q.head_id, q.halted_at as "halted_at:time", h.state as head_st
   (select json_group_array(n.state) from near n) as "near_states:json",
   (select json_group_array(n.kind) from near n) as "near_kinds:json"
 from (
-  select json_text(metadata) ->> 'seq_key' as seq_key
+  select valid_json(metadata) ->> 'seq_key' as seq_key
   from river_job
-  where id = :id and json_type(json_text(metadata), '$."riverui:sequence"') is not null
-    and json_type(json_text(metadata), '$.seq_key') = 'text'
+  where id = :id and json_type(valid_json(metadata), '$."riverui:sequence"') is not null
+    and json_type(valid_json(metadata), '$.seq_key') = 'text'
 ) s
 left join riverui_sequence q on q.seq_key = s.seq_key
 left join river_job h on h.id = q.head_id;

@@ -53,4 +53,4 @@ returning id, attempt, max_attempts, attempted_at as "attempted_at:time", create
 select value from json_each(riverui_list(:ids));
 
 -- part: job_attempted_by (job_get_available.attempted_by)
-json_text(attempted_by);
+valid_json(attempted_by);

@@ -23,7 +23,7 @@ from riverui.domain.time import FIRST, LAST
 from riverui.errors import NotSupported, QueryTimeout
 from riverui.storage.interface import SQL
 from riverui.storage.interface.sql_blocks import Fragment, Queries, Rows
-from riverui.storage.sqlite.file import Connection, json_text
+from riverui.storage.sqlite.file import Connection, json_text, valid_json
 from riverui.storage.sqlite.job_rows import texts
 from riverui.storage.sqlite.scopes import Scope
 from riverui.storage.sqlite.values import instant, stamp
@@ -36,6 +36,8 @@ _ENDS = {"-infinity": FIRST, "infinity": LAST}
 _raw = msgspec.json.Decoder(list[msgspec.Raw])
 _JSON = re.compile(r"\bjson_text\(([\w.]+)\)")
 """In blocks, the text of a JSON column of River's tables; see `file.json_text`."""
+_VALID = re.compile(r"\bvalid_json\(([\w.]+)\)")
+"""The same where the statement must not fail for malformed JSON; see `file.valid_json`."""
 _LAST_CLIENT = re.compile(r"\blast_client\(([\w.]+)\)")
 """In blocks, the last name in a column of clients; null for a column that is too long."""
 _LAST = r"iif(length(\1) <= 32768 and json_valid(json_text(\1)), json_text(\1) ->> '$[#-1]', null)"
@@ -122,6 +124,7 @@ def ready(block: Fragment) -> tuple[Callable[[Connection], Rows], bool]:
 def statements(text: str) -> tuple[Sequence[str], bool]:
     """Return the statements of a block, and whether one of them writes."""
     text = _LAST_CLIENT.sub(_LAST, text)
+    text = _VALID.sub(lambda found: valid_json(found[1]), text)
     text = _JSON.sub(lambda found: json_text(found[1]), text)
     return text.split(";\n"), _WRITES.search(text) is not None
 

@@ -48,7 +48,7 @@ iif(
 ('{' || /* values: */ '' /* :values */ || '}');
 
 -- part: partition_arg (partition_some_args.values)
-:label || coalesce(json_text(args) -> ('$.' || json_quote(:name)), 'null');
+:label || coalesce(valid_json(args) -> ('$.' || json_quote(:name)), 'null');
 
 -- name: partition_index_list
 select '' as relname where false;
