@@ -98,7 +98,12 @@ async def test_the_about_page_knows_the_file(client: AsyncClient) -> None:
 async def test_programs_are_told_what_is_missing(client: AsyncClient) -> None:
     features = (await client.get("/api/features")).json()
     found = {name for name, there in features["extensions"].items() if there}
-    assert found == {"dead_letter_jobs", "durable_periodic_jobs"}
+    assert found == {
+        "dead_letter_jobs",
+        "durable_periodic_jobs",
+        "has_producer_table",
+        "producer_queries",
+    }
     described = (await client.get("/api/openapi.json")).json()["paths"]
     for path, methods in described.items():
         for method, operation in methods.items():

@@ -118,7 +118,7 @@ class Extensions(Model, frozen=True, kw_only=True):
         every database can have.
         """
         own = tables >= OWN_TABLES
-        producers = own or "river_producer" in tables
+        producers = kept or "river_producer" in tables
         return cls(
             dead_letter_jobs=kept,
             durable_periodic_jobs=kept or "river_periodic_job" in tables,
