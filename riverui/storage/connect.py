@@ -16,6 +16,8 @@ from riverui.storage.postgres.driver import MIGRATIONS
 from riverui.storage.sqlite import connect as sqlite
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 _DEFAULTS = ConnectOptions()
@@ -159,11 +161,25 @@ def migrations(url: str | None = None) -> MigrationSource:
     return MIGRATIONS
 
 
-def migration_texts(schema: str | None = None) -> MigrationTexts:
+def migration_texts(url: str | None = None, *, schema: str | None = None) -> MigrationTexts:
     """Return River's record of migrations as SQL, for a program that runs it on its own connection;
     ConfigError for an invalid schema name.
     """
+    if sqlite.is_url(url):
+        return sqlite.migration_texts()
     return PostgresMigrationTexts(check_schema(schema))
+
+
+def prepare_sqlite(connection: sqlite3.Connection) -> None:
+    """Add the functions of River's SQL to a program's own connection: migrations and reads of JSON
+    need them with a SQLite older than 3.45.
+    """
+    sqlite.prepare(connection)
+
+
+def sqlite_json_text(column: str) -> str:
+    """Return the SQL of a column of JSON or JSONB as text, for a prepared connection."""
+    return sqlite.json_text(column)
 
 
 def place(url: str) -> str:

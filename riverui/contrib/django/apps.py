@@ -8,6 +8,7 @@ from typing import Any
 from django.apps import AppConfig
 from django.core import checks
 from django.core.checks import Error, Warning as CheckWarning
+from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate
 
 from riverui.contrib.django.config import river_settings
@@ -25,10 +26,11 @@ class RiveruiConfig(AppConfig):  # type: ignore[misc]  # Django comes without ty
 
     def ready(self) -> None:
         """Register the checks, and the tables of test databases."""
-        from riverui.contrib.django.tables import after_migrate
+        from riverui.contrib.django.tables import after_migrate, prepare
 
         checks.register(check_settings)
         checks.register(check_tables, checks.Tags.database)
+        connection_created.connect(prepare, dispatch_uid="riverui.contrib.django")
         post_migrate.connect(after_migrate, sender=self, dispatch_uid="riverui.contrib.django")
 
 

@@ -44,7 +44,7 @@ class DjangoDriver:
     def __init__(self, using: str, schema: str | None) -> None:
         self._using = using
         # Only adopts connections, so it never opens one.
-        self._driver = connect_sync(schema=schema)
+        self._driver = connect_sync(river_settings().url, schema=schema)
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the adopting driver."""
@@ -172,7 +172,7 @@ def worker_client() -> Client:
     if not workers.kinds:
         names = " or ".join(f"{name}.py" for name in found.tasks_modules)
         log.warning("no workers were found in %s of the installed apps", names)
-    return Client(found.conninfo, found.client_config(workers=workers))
+    return Client(found.url, found.client_config(workers=workers))
 
 
 def _forget(*, setting: str, **others: object) -> None:

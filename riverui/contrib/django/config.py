@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from django.conf import settings
 from django.core.signals import setting_changed
@@ -59,10 +60,12 @@ class RiverSettings:
             known = ", ".join(repr(alias) for alias in settings.DATABASES)
             raise ConfigError(f"DATABASE: {self.database!r} is not in DATABASES: {known}")
         vendor = connections[self.database].vendor
-        if vendor != "postgresql":
+        if vendor not in ("postgresql", "sqlite"):
             raise ConfigError(
-                f"DATABASE: {self.database!r} is {vendor}: River's tables need PostgreSQL"
+                f"DATABASE: {self.database!r} is {vendor}: River's tables need PostgreSQL or SQLite"
             )
+        if vendor == "sqlite" and self.schema:
+            raise ConfigError("SCHEMA: SQLite has no schemas")
         try:
             check_schema(self.schema)
         except ConfigError as error:
@@ -73,9 +76,13 @@ class RiverSettings:
         self._check_names("DASHBOARD", self.dashboard, DashboardConfig)
 
     @property
-    def conninfo(self) -> str:
-        """Return libpq's connection string of Django's database, in tests of the test database."""
+    def url(self) -> str:
+        """Return the URL of Django's SQLite file, or libpq's connection string of its database; in
+        tests those of the test database.
+        """
         connection = connections[self.database]
+        if connection.vendor == "sqlite":
+            return f"sqlite:///{quote(str(connection.settings_dict['NAME']))}"
         known = {option.keyword.decode() for option in Conninfo.get_defaults()}
         parameters = {
             name: value

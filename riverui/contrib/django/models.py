@@ -7,7 +7,7 @@ from typing import Any
 from django.db import models
 
 from riverui.contrib.django.config import river_settings
-from riverui.contrib.django.tables import JsonsField, TextsField, job_table
+from riverui.contrib.django.tables import JsonField, JsonsField, TextsField, job_table
 
 
 class JobManager(models.Manager):  # type: ignore[misc]  # Django comes without types
@@ -29,8 +29,8 @@ class Job(models.Model):  # type: ignore[misc]  # Django comes without types
     priority = models.SmallIntegerField()
     attempt = models.SmallIntegerField()
     max_attempts = models.SmallIntegerField()
-    args = models.JSONField()
-    metadata = models.JSONField()
+    args = JsonField()
+    metadata = JsonField()
     tags = TextsField()
     errors = JsonsField(null=True)
     attempted_by = TextsField(null=True)

@@ -15,7 +15,12 @@ from django.db.migrations.operations.base import Operation
 
 from riverui.contrib.django.config import river_settings
 from riverui.errors import MigrationError
-from riverui.storage.connect import migration_texts, migrations
+from riverui.storage.connect import (
+    migration_texts,
+    migrations,
+    prepare_sqlite,
+    sqlite_json_text,
+)
 from riverui.storage.interface.migrations import Direction, MigrationTexts
 from riverui.storage.migrations import migration_scripts
 
@@ -64,20 +69,25 @@ class RiverMigrations(Operation):  # type: ignore[misc]  # Django comes without 
             return
         if self.line == OWN_LINE and not chosen.own_tables:
             return
-        texts = migration_texts(chosen.schema)
+        texts = migration_texts(chosen.url, schema=chosen.schema)
         versions = self._versions(editor, texts, direction)
+        source = migrations(chosen.url)
         scripts = migration_scripts(
-            migrations(), texts, versions, direction, line=self.line, schema=chosen.schema
+            source, texts, versions, direction, line=self.line, schema=chosen.schema
         )
-        for number, script in enumerate(scripts):
-            if number == 0:
-                editor.execute(texts.opening(), None)
-            editor.execute(script, None)
+        for script in [texts.opening(), *scripts] if scripts else ():
+            for statement in editor.connection.ops.prepare_sql_script(script):
+                editor.execute(statement, None)
 
     def _versions(self, editor: Any, texts: MigrationTexts, direction: Direction) -> Sequence[int]:
         """Return the versions to run, in order."""
-        known = migrations().versions(self.line)
+        known = migrations(river_settings().url).versions(self.line)
         own = [version for version in known if self.since < version <= self.to]
+        if self.line == OWN_LINE and editor.connection.vendor == "sqlite":
+            # SQLite's versions have numbers of their own: all come with any migration of the line,
+            # go with the first, and are shown with it.
+            up = direction == "up" and not editor.collect_sql
+            own = list(known) if up or self.since == 0 else []
         if direction == "down":
             own.reverse()
         if editor.collect_sql:
@@ -116,13 +126,14 @@ def incomplete_line() -> str | None:
     settings include it; None if there is none or the database does not answer.
     """
     chosen = river_settings()
-    ask, texts = _ask(connections[chosen.database]), migration_texts(chosen.schema)
+    ask = _ask(connections[chosen.database])
+    texts = migration_texts(chosen.url, schema=chosen.schema)
     for line in ("main", OWN_LINE) if chosen.own_tables else ("main",):
         try:
             applied = texts.versions(ask, line)
         except DatabaseError:
             return None
-        if not set(migrations().versions(line)) <= set(applied):
+        if not set(migrations(chosen.url).versions(line)) <= set(applied):
             return line
     return None
 
@@ -145,15 +156,16 @@ def after_migrate(*, using: str, **given: object) -> None:
 def empty_tables(using: str) -> None:
     """Empty the tables of River and riverui; for tests."""
     connection, chosen = connections[using], river_settings()
-    if tables := migration_texts(chosen.schema).tables(_ask(connection)):
-        with transaction.atomic(using=using), connection.cursor() as cursor:
-            cursor.execute(f"truncate {', '.join(tables)}")
+    sql = migration_texts(chosen.url, schema=chosen.schema).emptying(_ask(connection))
+    with transaction.atomic(using=using), connection.cursor() as cursor:
+        for statement in connection.ops.prepare_sql_script(sql) if sql else ():
+            cursor.execute(statement)
 
 
 def _make_tables(using: str) -> None:
     for line in ("main", OWN_LINE):
         # Each version in a transaction of its own: see the first migration.
-        for version in migrations().versions(line):
+        for version in migrations(river_settings().url).versions(line):
             operation = RiverMigrations(line, since=version - 1, to=version)
             with connections[using].schema_editor() as editor:
                 operation.database_forwards("riverui", editor, None, None)
@@ -169,16 +181,29 @@ def _ask(connection: Any) -> Any:
     return ask
 
 
-class TextsField(models.Field):  # type: ignore[misc]  # Django comes without types
-    """An array of text, as a list."""
-
-    def db_type(self, connection: object) -> str:
-        """Return the type of the column."""
-        return "text[]"
+def prepare(*, connection: Any, **given: object) -> None:
+    """Add the functions of River's SQL to a new connection of SQLite."""
+    if connection.vendor == "sqlite":
+        prepare_sqlite(connection.connection)
 
 
-class JsonsField(models.Field):  # type: ignore[misc]  # Django comes without types
-    """An array of JSON values, as a list."""
+class _JsonColumn:
+    """A column that River's tables for SQLite hold as JSON or JSONB."""
+
+    def select_format(self, compiler: Any, sql: str, params: Sequence[Any]) -> Any:
+        """Return the SQL that selects the column."""
+        # An expression with parameters is a value inside the column, not the column.
+        if params or compiler.connection.vendor != "sqlite":
+            return sql, params
+        return sqlite_json_text(sql), params
+
+
+class JsonField(_JsonColumn, models.JSONField):  # type: ignore[misc]  # Django comes without types
+    """A JSON value."""
+
+
+class JsonsField(_JsonColumn, models.Field):  # type: ignore[misc]  # Django comes without types
+    """An array of JSON values, as a list; in SQLite one JSON value."""
 
     def db_type(self, connection: object) -> str:
         """Return the type of the column."""
@@ -188,4 +213,17 @@ class JsonsField(models.Field):  # type: ignore[misc]  # Django comes without ty
         """Return the values, which Django's driver returns as text."""
         if value is None:
             return None
-        return [json.loads(each) if isinstance(each, str) else each for each in value]
+        values = json.loads(value) if isinstance(value, str) else value
+        return [json.loads(each) if isinstance(each, str) else each for each in values]
+
+
+class TextsField(_JsonColumn, models.Field):  # type: ignore[misc]  # Django comes without types
+    """An array of text, as a list; in SQLite a JSON value."""
+
+    def db_type(self, connection: object) -> str:
+        """Return the type of the column."""
+        return "text[]"
+
+    def from_db_value(self, value: Any, expression: object, connection: object) -> Any:
+        """Return the texts."""
+        return json.loads(value) if isinstance(value, str) else value

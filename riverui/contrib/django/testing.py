@@ -214,10 +214,10 @@ def _end_savepoints(begun: list[tuple[Any, str]]) -> None:
 
 def _is_aborted(connection: Any) -> bool:
     """Return whether the connection's transaction is aborted."""
-    raw = connection.connection
-    # Of psycopg, and of psycopg2; libpq's number is 3.
-    status = raw.info.transaction_status
-    return bool(connection.needs_rollback or status == _IN_ERROR)
+    # Of psycopg, and of psycopg2; libpq's number is 3. A failed statement of SQLite aborts nothing.
+    info = getattr(connection.connection, "info", None)
+    failed = info is not None and info.transaction_status == _IN_ERROR
+    return bool(connection.needs_rollback or failed)
 
 
 _IN_ERROR = 3

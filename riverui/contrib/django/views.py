@@ -112,7 +112,7 @@ def _from_own_page(request: HttpRequest) -> bool:
 def _app() -> Any:
     found = river_settings()
     return riverui.create_app(
-        Client(found.conninfo, found.client_config()),
+        Client(found.url, found.client_config()),
         authenticate=_decided,
         config=found.dashboard_config(),
         api_tokens=found.api_tokens,

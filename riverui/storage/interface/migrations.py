@@ -88,13 +88,15 @@ class MigrationTexts(Protocol):
         """Return the applied versions of a line; empty without a table of migrations."""
         ...
 
-    def tables(self, ask: Ask) -> Sequence[str]:
-        """Return the tables of River and riverui, quoted, without the record of migrations."""
+    def emptying(self, ask: Ask) -> str:
+        """Return the SQL that empties the tables of River and riverui, except the record of
+        migrations; empty without tables.
+        """
         ...
 
     def opening(self) -> str:
-        """Return the SQL with which a transaction of migrations begins: no other process migrates
-        until its end.
+        """Return the SQL with which a transaction of migrations begins, if any: no other process
+        migrates until its end.
         """
         ...
 

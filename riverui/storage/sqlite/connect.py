@@ -12,7 +12,10 @@ from riverui.errors import ConfigError
 from riverui.storage.options import ConnectOptions
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from riverui.storage.interface import MigrationSource
+    from riverui.storage.interface.migrations import MigrationTexts
     from riverui.storage.sqlite.driver import SqliteDriver
 
 _LOCK_TIMEOUT = timedelta(seconds=10)
@@ -47,3 +50,24 @@ def migrations() -> MigrationSource:
     from riverui.storage.sqlite.migrations import SOURCE
 
     return SOURCE
+
+
+def migration_texts() -> MigrationTexts:
+    """Return the record of migrations as SQL."""
+    from riverui.storage.sqlite.migrations import SqliteMigrationTexts
+
+    return SqliteMigrationTexts()
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Add the functions of River's SQL to a program's own connection."""
+    from riverui.storage.sqlite.file import Connection
+
+    Connection(connection)
+
+
+def json_text(column: str) -> str:
+    """Return the SQL of a JSON column as text, on a prepared connection."""
+    from riverui.storage.sqlite import file
+
+    return file.json_text(column)

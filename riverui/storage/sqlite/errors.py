@@ -40,6 +40,11 @@ def translate(error: Exception) -> Exception:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     if code == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
         return UniqueConflict()
+    if code == sqlite3.SQLITE_BUSY_SNAPSHOT:
+        # Waiting is useless: what it has read stays old until it ends.
+        return DatabaseError(
+            "Another process has written since this transaction first read: use BEGIN IMMEDIATE."
+        )
     if _MISSING.search(str(error)):
         return FileWithoutTables()
     found, message = _CODES.get(code & 0xFF, (DatabaseError, f"SQLite: {error}."))

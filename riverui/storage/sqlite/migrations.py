@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from riverui.errors import LockTimeout, MigrationError
+from riverui.storage.interface.migrations import Ask
 from riverui.storage.migrations import FIRST_WITH_LINE, MigrationFolder
 from riverui.storage.sqlite.file import Connection, read_json_as_text
 from riverui.storage.sqlite.scopes import translated
@@ -103,6 +104,49 @@ class SqliteMigrations:
 
 
 _RECORD = "river_migration"
+
+
+class SqliteMigrationTexts:
+    """The record as SQL without parameters: see MigrationTexts."""
+
+    def schema_missing(self, ask: Ask) -> bool:
+        """Return False: there are no schemas."""
+        return False
+
+    def jobs_exist(self, ask: Ask) -> bool:
+        """Return whether there is a table of jobs."""
+        return bool(ask("select 1 from sqlite_master where name = 'river_job'"))
+
+    def versions(self, ask: Ask, line: str) -> Sequence[int]:
+        """Return the applied versions of a line; empty without a table of migrations."""
+        columns = {name for (name,) in ask(f"select name from pragma_table_info('{_RECORD}')")}
+        if not columns or ("line" not in columns and line != _MAIN):
+            return []
+        which = f"where line = '{line}'" if "line" in columns else ""
+        rows = ask(f"select version from river_migration {which} order by version")
+        return [version for (version,) in rows]
+
+    def emptying(self, ask: Ask) -> str:
+        """Return the SQL that empties the tables of River and riverui, except the record of
+        migrations; empty without tables.
+        """
+        tables = ask(
+            "select name from sqlite_master where type = 'table' and name <> 'river_migration'"
+            " and (name glob 'river_*' or name glob 'riverui_*') order by name"
+        )
+        return "; ".join(f"delete from {name}" for (name,) in tables)
+
+    def opening(self) -> str:
+        """Return nothing: one transaction writes at a time."""
+        return ""
+
+    def record(self, line: str, version: int, *, applied: bool, has_line: bool) -> str:
+        """Return the SQL that adds or removes the record of one version."""
+        if applied:
+            names, value = ("line, ", f"'{line}', ") if has_line else ("", "")
+            return f"insert into river_migration ({names}version) values ({value}{version:d})"
+        of_line = f" and line = '{line}'" if has_line else ""
+        return f"delete from river_migration where version = {version:d}{of_line}"
 
 
 def create_tables(raw: sqlite3.Connection) -> None:

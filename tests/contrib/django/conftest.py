@@ -66,6 +66,9 @@ RunDjango = Callable[..., list[str]]
 
 def database(url: str, **options: Any) -> dict[str, Any]:
     """Return a database as Django's settings have it."""
+    if url.startswith("sqlite:///"):
+        name = url.removeprefix("sqlite:///")
+        return {"ENGINE": "django.db.backends.sqlite3", "NAME": name, **options}
     parts = conninfo_to_dict(url)
     return {
         "ENGINE": "django.db.backends.postgresql",

@@ -98,7 +98,7 @@ for attempt in (found.save, found.delete):
     [
         ({"QUEUE": {}}, "there is no setting 'QUEUE'; did you mean 'QUEUES'?\n"),
         ({"DATABASE": "other"}, "DATABASE: 'other' is not in DATABASES: 'default', 'lite'"),
-        ({"DATABASE": "lite"}, "DATABASE: 'lite' is sqlite: River's tables need PostgreSQL"),
+        ({"DATABASE": "lite", "SCHEMA": "jobs"}, "SCHEMA: SQLite has no schemas"),
         ({"SCHEMA": "a.b"}, "SCHEMA: The schema name may hold only letters"),
         ({"QUEUES": {"mail": "x"}}, "QUEUES: 'mail': max_workers"),
         ({"QUEUES": {"mail": {"workers": 3}}}, "QUEUES: 'mail': "),

@@ -6,7 +6,13 @@ and so is a part of the next migration.
 
 from django.db import migrations, models
 
-from riverui.contrib.django.tables import JsonsField, RiverMigrations, TextsField, job_table
+from riverui.contrib.django.tables import (
+    JsonField,
+    JsonsField,
+    RiverMigrations,
+    TextsField,
+    job_table,
+)
 
 
 class Migration(migrations.Migration):  # type: ignore[misc]  # Django comes without types
@@ -27,8 +33,8 @@ class Migration(migrations.Migration):  # type: ignore[misc]  # Django comes wit
                 ("priority", models.SmallIntegerField()),
                 ("attempt", models.SmallIntegerField()),
                 ("max_attempts", models.SmallIntegerField()),
-                ("args", models.JSONField()),
-                ("metadata", models.JSONField()),
+                ("args", JsonField()),
+                ("metadata", JsonField()),
                 ("tags", TextsField()),
                 ("errors", JsonsField(null=True)),
                 ("attempted_by", TextsField(null=True)),

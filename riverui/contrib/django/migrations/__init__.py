@@ -1,1 +1,3 @@
-"""River's tables as Django migrations. A release with new versions of a line adds a migration."""
+"""River's tables as Django migrations. A release with new versions of a line, also of
+SQLite's only, adds a migration.
+"""

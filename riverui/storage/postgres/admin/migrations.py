@@ -111,11 +111,14 @@ class PostgresMigrationTexts:
             return []
         return [version for of, version, _ in ask(self._text("migration_list")) if of == line]
 
-    def tables(self, ask: Ask) -> Sequence[str]:
-        """Return the tables of River and riverui, quoted, without the record of migrations."""
+    def emptying(self, ask: Ask) -> str:
+        """Return the SQL that empties the tables of River and riverui, except the record of
+        migrations; empty without tables.
+        """
         place = [self._schema] if self._schema else []
         rows = ask(self._text("river_table_list"))
-        return [Identifier(*place, name).as_string() for (name,) in rows]
+        tables = ", ".join(Identifier(*place, name).as_string() for (name,) in rows)
+        return tables and f"truncate {tables}"
 
     def opening(self) -> str:
         """Return the SQL with which a transaction of migrations begins: no other process

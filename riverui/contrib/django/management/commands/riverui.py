@@ -58,7 +58,7 @@ def run(called: str, words: list[str]) -> None:
         sys.exit(_BAD_SETTINGS)
     # Imported by its path, as contrib may not import the command line.
     main = import_string("riverui.cli.main.main")
-    settings = {"DATABASE_URL": found.conninfo, "RIVER_SCHEMA": found.schema or ""}
+    settings = {"DATABASE_URL": found.url, "RIVER_SCHEMA": found.schema or ""}
     main(words, settings=settings, program=called, target=TARGET, migrate="manage.py migrate")
 
 
