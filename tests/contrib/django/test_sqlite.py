@@ -94,7 +94,8 @@ try:
 except SystemExit as ended:
     assert not ended.code
 for job in Job.objects.order_by("id"):
-    print(job.finalized_at is not None, [error["error"] for error in job.errors or ()], len(job.attempted_by))
+    told = [error["error"] for error in job.errors or ()]
+    print(job.finalized_at is not None, told, len(job.attempted_by))
 """
     lines = run_django(program, url, RIVERUI={"QUEUES": {"default": 1}})
     assert lines[:2] + lines[-3:] == [

@@ -21,6 +21,7 @@ from riverui.domain.jobs import JobState, state_bits
 from riverui.errors import (
     BadRequest,
     ConfigError,
+    DatabaseError,
     DatabaseUnavailable,
     LockTimeout,
     QueryTimeout,
@@ -261,6 +262,18 @@ async def test_jobs_are_inserted_in_the_callers_transaction(url: str) -> None:
     assert len(sync.job_list().jobs) == 4
     own.close()
     each.close()
+
+
+async def test_a_callers_transaction_that_has_read_older_rows_fails_at_once(url: str) -> None:
+    client = SyncClient(url)
+    client.insert(Mail())
+    own = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
+    own.execute("begin")
+    own.execute("select count(*) from river_job").fetchall()
+    client.insert(Mail("bob"))
+    with pytest.raises(DatabaseError, match="has written since .* use BEGIN IMMEDIATE"):
+        client.insert_tx(own, Mail("late"))
+    own.close()
 
 
 async def test_a_file_that_cannot_be_written_is_told(url: str) -> None:
