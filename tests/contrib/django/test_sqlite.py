@@ -60,14 +60,22 @@ call_command("migrate", verbosity=0)
 call_command("makemigrations", check=True, dry_run=True, verbosity=0)
 call_command("check", databases=["default"])
 """
-    made, wanted = tmp_path / "the site?.db", tmp_path / "wanted.db"
+    made, shown, wanted = (tmp_path / name for name in ("the site?.db", "shown.db", "wanted.db"))
     lines = run_django(program, f"sqlite:///{made}")
     assert lines == ["[]", "[('main', 5)]", "System check identified no issues (0 silenced)."]
+    program = """
+from io import StringIO
+sql = StringIO()
+for name in ("0001", "0002", "0003", "0004", "0005"):
+    call_command("sqlmigrate", "riverui", name, stdout=sql)
+connection.connection.executescript(sql.getvalue())
+"""
+    run_django(program, f"sqlite:///{shown}")
     driver = connect(f"sqlite:///{wanted}")
     for line in ("main", "riverui"):
         await migrate(driver, line=line)
     await driver.close()
-    assert tables(made) == tables(wanted)
+    assert tables(made) == tables(shown) == tables(wanted)
 
 
 def test_jobs_are_part_of_the_transaction_and_worked(tmp_path: Path, run_django: RunDjango) -> None:

@@ -271,7 +271,7 @@ async def test_a_callers_transaction_that_has_read_older_rows_fails_at_once(url:
     own.execute("begin")
     own.execute("select count(*) from river_job").fetchall()
     client.insert(Mail("bob"))
-    with pytest.raises(DatabaseError, match="has written since .* use BEGIN IMMEDIATE"):
+    with pytest.raises(DatabaseError, match="use BEGIN IMMEDIATE"):
         client.insert_tx(own, Mail("late"))
     own.close()
 
