@@ -12,6 +12,7 @@ from django.conf import settings
 from django.contrib.auth import REDIRECT_FIELD_NAME, logout
 from django.core import mail
 from django.core.handlers.asgi import ASGIRequest
+from django.db import connections
 from django.http import (
     HttpRequest,
     HttpResponse,
@@ -31,7 +32,7 @@ import riverui
 from riverui.contrib.django.config import river_settings
 from riverui.contrib.wsgi import AppThread, PerProcess
 from riverui.engine.client import Client
-from riverui.errors import Forbidden
+from riverui.errors import ConfigError, Forbidden
 from riverui.web.auth.rights import Access, Decision
 from riverui.web.http.gate import same_origin
 
@@ -111,6 +112,12 @@ def _from_own_page(request: HttpRequest) -> bool:
 
 def _app() -> Any:
     found = river_settings()
+    connection = connections[found.database]
+    if connection.vendor == "sqlite" and connection.is_in_memory_db():
+        raise ConfigError(
+            f"The dashboard cannot read a database in memory: give {found.database!r} a file, in"
+            ' tests as "TEST": {"NAME": …}.'
+        )
     return riverui.create_app(
         Client(found.url, found.client_config()),
         authenticate=_decided,

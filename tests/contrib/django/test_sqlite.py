@@ -119,9 +119,10 @@ def test_a_project_s_tests_in_memory(tmp_path: Path, run_django: RunDjango) -> N
     """In a database that Django's test runner makes."""
     program = f"""{_NOTES}
 import unittest
-from django.test import TestCase, TransactionTestCase
+from django.test import RequestFactory, TestCase, TransactionTestCase
 from django.test.runner import DiscoverRunner
-from riverui.contrib.django.testing import require_inserted, require_not_inserted, work_jobs
+from riverui.contrib.django.testing import require_inserted, work_jobs
+from riverui.contrib.django.views import dashboard
 
 class InTransaction(TestCase):
     def test_fails_and_succeeds(self):
@@ -136,6 +137,10 @@ class Committed(TransactionTestCase):
         self.assertEqual(require_inserted(Note).args.text, "kept")
 
     test_second = test_first
+
+    def test_the_dashboard_needs_a_file(self):
+        with self.assertRaisesMessage(riverui.errors.ConfigError, "a database in memory"):
+            dashboard(RequestFactory().get("/static/app.css"), "static/app.css")
 
 suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
 runner = DiscoverRunner(verbosity=0)
