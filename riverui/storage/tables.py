@@ -106,13 +106,6 @@ async def complete(executor: Executor) -> bool:
     return await table_names(executor) >= wanted
 
 
-async def installed(executor: Executor) -> bool:
-    """Return whether the database has all tables of riverui; never on SQLite, where
-    `Store.installed` answers for the features that it has.
-    """
-    return SQL in executor.capabilities and await complete(executor)
-
-
 def message(what: str) -> str:
     """Return the message for a database without the tables of riverui: `what` names who needs them
     and ends with the verb, such as `Sequences need`.

@@ -10,7 +10,7 @@ from riverui.errors import SchemaMissing
 from riverui.features.operations.store import Operation, OperationStore
 from riverui.storage.interface.params import Count, JobCutoff, JobOrder
 from riverui.storage.migrations import migrate
-from riverui.storage.tables import OWN_TABLES, installed, table_names
+from riverui.storage.tables import OWN_TABLES, table_names
 from tests.storage.conftest import Way, every_way
 
 
@@ -24,7 +24,7 @@ async def test_a_store_runs_its_statements(way: Way) -> None:
             await OperationStore(reading).operation_list(verbs=["move"], limit=1)
     await migrate(way.driver, "up", line="riverui")
     assert await table_names(way.executor) == OWN_TABLES
-    assert await installed(way.executor)
+    assert await OperationStore.installed(way.executor)
     await store.operation_turn()
     inserted = await store.operation_insert(
         Operation(

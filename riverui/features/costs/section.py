@@ -46,7 +46,7 @@ _ORDERS: Mapping[str, tuple[str, Callable[[KindCost], float]]] = {
 }
 """Label and sort key of each order, by its name in the address; the most comes first."""
 _OF_SERVERS = frozenset({"args", "database", "wal"})
-"""Orders by what only a server can tell."""
+"""Orders by what only a server measures."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

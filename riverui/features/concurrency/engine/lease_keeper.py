@@ -27,7 +27,7 @@ from riverui.features.concurrency.store import LeaseParams, LimitStore
 from riverui.features.heartbeats.store import ClientLife
 from riverui.storage.interface import Executor
 from riverui.storage.stores.candidates import CandidateStore
-from riverui.storage.tables import MISSING, REMEDY, installed
+from riverui.storage.tables import MISSING, REMEDY
 
 if TYPE_CHECKING:
     from riverui.engine.work.producer import Producer
@@ -116,7 +116,7 @@ class LeaseKeeper:
     async def ready(self) -> bool:
         """Return whether jobs may be started; count the running ones first if that is due."""
         signs = self._work.signs
-        if self.most and signs.life is None and not await self._call(installed):
+        if self.most and signs.life is None and not await self._call(LimitStore.installed):
             self.lacks_tables()
         if self.most and (not signs.trusted or signs.life is None):
             return False

@@ -45,7 +45,7 @@ from riverui.storage.interface.engine_params import (
     JobDeleteBeforeParams,
 )
 from riverui.storage.interface.job_actions import JobChanges
-from riverui.storage.tables import installed, table_names
+from riverui.storage.tables import table_names
 
 
 class Workflows(Feature):
@@ -128,7 +128,7 @@ class Workflows(Feature):
     ) -> Sequence[JobRow]:
         """Write how attempts ended; ended tasks advance those that wait for them."""
         tasks = {end.job.id for end in ends if MARK_TEXT in end.job.metadata}
-        if not tasks or not await installed(executor):
+        if not tasks or not await WorkflowStore.installed(executor):
             return await do_inner(ends)
         part = WorkflowStore(executor)
         # Workflows are locked before jobs, as everywhere.
@@ -150,13 +150,13 @@ class Workflows(Feature):
         """Remove finished jobs, except tasks of unfinished workflows: later tasks may read their
         output.
         """
-        if not await installed(executor):
+        if not await WorkflowStore.installed(executor):
             return await do_inner(params)
         return await self._keeper.delete_before(executor, params, do_inner)
 
     async def takes_part(self, executor: Executor) -> bool:
         """Return whether the tables of workflows exist."""
-        return await installed(executor)
+        return await WorkflowStore.installed(executor)
 
     async def retry(self, executor: Executor, ids: Sequence[int], do_inner: JobInner) -> JobChanges:
         """Retry jobs, and continue their workflows."""

@@ -14,7 +14,6 @@ from riverui.features.workflows.store import TaskChoice, WorkflowHead, WorkflowS
 from riverui.storage import tables
 from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobSelectParams
-from riverui.storage.tables import installed
 
 MAX_TASKS = 10_000
 """Tasks that one call loads unless fewer are requested: whole jobs, which must all fit
@@ -89,7 +88,7 @@ async def head_of(executor: Executor, id: str) -> WorkflowHead:
 
 async def own(executor: Executor) -> WorkflowStore:
     """Return the store that reads workflows. Raise SchemaMissing without the tables."""
-    if not await installed(executor):
+    if not await WorkflowStore.installed(executor):
         raise SchemaMissing(tables.message("Workflows need"))
     return WorkflowStore(executor)
 

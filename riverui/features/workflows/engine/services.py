@@ -13,7 +13,6 @@ from riverui.features.workflows.store import EndedWorkflow, WorkflowStore
 from riverui.features.workflows.verbs import jobs as workflow_jobs, workflows
 from riverui.features.workflows.waits.store import WaitStore
 from riverui.storage.interface import Executor
-from riverui.storage.tables import installed
 
 MAX_TASKS = 10_000
 """Tasks that one round reads, within a tenth of a second. The next round continues after them."""
@@ -38,7 +37,7 @@ class _Finder:
         return _INTERVAL if self._there else _INTERVAL_WITHOUT_TABLE
 
     async def _ready(self, executor: Executor) -> bool:
-        self._there = await installed(executor)
+        self._there = await WorkflowStore.installed(executor)
         return self._there
 
 
@@ -118,7 +117,7 @@ class WorkflowCleaner:
     async def run_once(self) -> int:
         """Delete all expired workflows; return how many."""
         async with self._context.executor() as executor:
-            if not await installed(executor):
+            if not await WorkflowStore.installed(executor):
                 return 0
         removed = await self._remove_empty()
         if self._kept is not None:

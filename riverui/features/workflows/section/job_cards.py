@@ -19,7 +19,6 @@ from riverui.features.workflows.page_store import WorkflowPageStore
 from riverui.features.workflows.section.words import counts_parts, counts_words
 from riverui.features.workflows.verbs import workflows
 from riverui.storage.interface import SQL
-from riverui.storage.tables import installed
 from riverui.web.http.context import dashboard
 from riverui.web.http.request_context import url
 
@@ -103,7 +102,7 @@ async def started_workflows(request: Request, job: JobShowRow) -> StartedWorkflo
     asked = WorkflowPageParams(parent=job.id, limit=MOST + 1)
     try:
         async with driver.reading() as executor:
-            if not await installed(executor):
+            if not await WorkflowPageStore.installed(executor):
                 return None
             found = await WorkflowPageStore(executor).workflow_page_list(asked)
     except DatabaseError:

@@ -26,7 +26,7 @@ from riverui.features.workflows.waits.verbs import diagnosis as wait_diagnosis
 from riverui.features.workflows.waits.verbs.diagnosis import WaitDiagnosis
 from riverui.features.workflows.waits.verbs.waits import MAX_SCANNED
 from riverui.storage.interface import Executor
-from riverui.storage.tables import PRO_WORKFLOW_TABLES, installed, table_names
+from riverui.storage.tables import PRO_WORKFLOW_TABLES, table_names
 from riverui.web.api import serializers
 from riverui.web.http.context import Service, dashboard
 
@@ -38,7 +38,7 @@ async def source(executor: Executor, id: str, name: str) -> SignalSource | None:
     """Return a task of one of riverui's own workflows; None if River Pro's tables have to be read.
     Raise NotFound if neither has the workflow, or it has no such task; BadRequest without a name.
     """
-    if not await installed(executor):
+    if not await WaitStore.installed(executor):
         return None
     waits = WaitStore(executor)
     found = await waits.own_workflow_get(id)

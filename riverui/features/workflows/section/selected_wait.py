@@ -13,7 +13,6 @@ from riverui.features.workflows.waits.store import SignalPageRow, WaitRow, WaitS
 from riverui.features.workflows.waits.verbs import signals
 from riverui.features.workflows.waits.verbs.waits import Progress
 from riverui.storage.interface import Executor
-from riverui.storage.tables import installed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +45,7 @@ class WaitShown:
 
 async def read_wait(executor: Executor, id: str, name: str) -> WaitShown | None:
     """Return a task's wait; None if it has none, or the table of waits is missing."""
-    if not await installed(executor):
+    if not await WaitStore.installed(executor):
         return None
     row = await WaitStore(executor).workflow_wait_get(id, name)
     if row is None or row.wait == "null":

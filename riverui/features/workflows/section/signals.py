@@ -36,7 +36,6 @@ from riverui.features.workflows.waits.store import (
 )
 from riverui.storage import tables
 from riverui.storage.interface import Executor
-from riverui.storage.tables import installed
 from riverui.web.http.context import access, dashboard
 from riverui.web.http.cookies import Notice
 from riverui.web.http.forms import form
@@ -196,7 +195,7 @@ async def create(request: Request) -> Response:
 
 async def signal_card(request: Request, executor: Executor, id: str) -> SignalCard | None:
     """Return the signals for the page of a workflow; None if it has none and waits for none."""
-    if not await installed(executor):
+    if not await WaitStore.installed(executor):
         return None
     waits = WaitStore(executor)
     row = await waits.own_workflow_get(id)
@@ -252,7 +251,7 @@ async def _page(
     before, key = _whole(params.get("before", ""), "before"), params.get("key", "")[:MAX_KEY]
     asked = _whole(params.get("attempt", ""), "attempt")
     async with dashboard(request).driver.reading() as executor:
-        if not await installed(executor):
+        if not await WaitStore.installed(executor):
             raise NotFound(tables.message("Signals of workflows need"))
         row = await WaitStore(executor).own_workflow_get(workflow_id)
         if row is None:

@@ -15,10 +15,9 @@ from riverui.errors import NotSupported
 from riverui.features.workflows.domain.workflows import SignalRow
 from riverui.features.workflows.section.models import Signal
 from riverui.features.workflows.section.required import WORKFLOW
-from riverui.features.workflows.waits.store import SignalInsertParams
+from riverui.features.workflows.waits.store import SignalInsertParams, WaitStore
 from riverui.features.workflows.waits.verbs import signals
 from riverui.storage import tables
-from riverui.storage.tables import installed
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint
 from riverui.web.api.models import Body, NeededText, Refusal
@@ -78,7 +77,7 @@ async def send(request: Request, params: SignalInsertParams) -> SignalRow:
     """Send and log a signal; see actions.signals.send for the errors."""
     board = dashboard(request)
     async with board.driver.transaction(timeout=board.config.action_timeout) as tx:
-        if not await installed(tx):
+        if not await WaitStore.installed(tx):
             raise NotSupported(tables.message("Signals of workflows need"))
         row = await signals.send(tx, params)
     user = access(request).user

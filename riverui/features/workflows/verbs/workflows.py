@@ -14,9 +14,8 @@ from riverui.features.workflows.page_store import WorkflowPageStore
 from riverui.features.workflows.pro_store import ProStore
 from riverui.features.workflows.store import WorkflowStore
 from riverui.features.workflows.verbs import jobs as workflow_jobs
-from riverui.storage.interface import SQL, Driver, Executor
+from riverui.storage.interface import Driver, Executor
 from riverui.storage.interface.job_actions import SkipReason
-from riverui.storage.tables import installed
 
 
 async def cancel(
@@ -105,7 +104,7 @@ async def place(driver: Driver, job: JobShowRow) -> TaskPlace | None:
 
 async def place_tx(executor: Executor, job: JobShowRow) -> TaskPlace | None:
     """Return a job's place as `place` does, in the caller's transaction."""
-    if not _may_be_task(job) or SQL not in executor.capabilities or not await installed(executor):
+    if not _may_be_task(job) or not await WorkflowStore.installed(executor):
         return None
     return await WorkflowPageStore(executor).workflow_place_get(job_id=job.id)
 
@@ -122,7 +121,7 @@ async def _needed(executor: Executor, id: str) -> None:
 
 async def _is_own(executor: Executor, id: str) -> bool:
     """Return whether riverui has a workflow of its own with that id."""
-    if not await installed(executor):
+    if not await WorkflowStore.installed(executor):
         return False
     return await WorkflowStore(executor).workflow_head_get(id) is not None
 

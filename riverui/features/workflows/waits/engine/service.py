@@ -23,7 +23,6 @@ from riverui.features.workflows.waits.store import (
     WaitUpdate,
 )
 from riverui.features.workflows.waits.verbs import signals, waits
-from riverui.storage.tables import installed
 
 _CLAIMED = 100
 """Waits that are evaluated together: their statements take milliseconds, one evaluation at most a
@@ -121,7 +120,7 @@ class WaitEvaluator:
             return False
         self._ask_in = _TABLE_ROUNDS
         async with self._context.executor() as executor:
-            self._there = await installed(executor)
+            self._there = await WaitStore.installed(executor)
         return self._there
 
     async def _look(self, rows: Sequence[WaitRow]) -> tuple[int, int]:

@@ -26,7 +26,6 @@ from riverui.features.workflows.waits.store import (
 )
 from riverui.storage import tables
 from riverui.storage.interface import Executor
-from riverui.storage.tables import installed
 
 MAX_PAYLOAD = 1_000_000
 """Bytes of a signal's payload in JSON: larger data belongs in a store of its own."""
@@ -71,7 +70,7 @@ async def send(executor: Executor, params: SignalInsertParams) -> SignalRow:
 
 async def need(executor: Executor) -> WaitStore:
     """Return the store of signals and waits; raise SchemaMissing without their table."""
-    if not await installed(executor):
+    if not await WaitStore.installed(executor):
         raise SchemaMissing(tables.message("Signals of workflows need"))
     return WaitStore(executor)
 
